@@ -1,0 +1,75 @@
+"""The command `longpole`: finds subcommands by name, names the missing extra when one is absent.
+
+Exit status: 0 done, 1 failed while working, 2 the request cannot be met.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from longpole._version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand: where it lives, which extra brings it, and its line of help."""
+
+    module: str
+    extra: str
+    help: str
+
+
+# Strings, not imports: the SDK must not import the programs.
+COMMANDS: dict[str, Command] = {
+    "up": Command("longpole_server.cli.up", "all", "server and local agent on this machine"),
+    "server": Command("longpole_server.cli.server", "server", "the server alone"),
+    "agent": Command("longpole_agent.cli", "agent", "the agent of this node"),
+    "demo": Command("longpole_sim.cli", "agent", "a simulated training run"),
+    "import": Command("longpole_server.cli.import_log", "analysis", "send a log to a server"),
+    "diagnose": Command("longpole_server.cli.diagnose", "analysis", "what a log is waiting for"),
+    "migrate": Command("longpole_server.cli.migrate", "server", "bring a store up to date"),
+}
+
+_USAGE = "usage: longpole COMMAND [options]\n\ncommands:\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(_describe())
+        return 0 if words else 2
+    if words[0] in {"version", "--version", "-V"}:
+        print(f"longpole {__version__}")
+        return 0
+    command = COMMANDS.get(words[0])
+    if command is None:
+        print(f"longpole: no command {words[0]!r}; see longpole --help", file=sys.stderr)
+        return 2
+    return _run(words[0], command, words[1:])
+
+
+def _describe() -> str:
+    lines = [f"  {name:<10} {command.help}" for name, command in COMMANDS.items()]
+    lines.append(f"  {'version':<10} the installed version")
+    return _USAGE + "\n".join(lines)
+
+
+def _run(name: str, command: Command, words: Sequence[str]) -> int:
+    try:
+        module = importlib.import_module(command.module)
+    except ModuleNotFoundError as error:
+        print(
+            f"longpole {name}: {error.name} is not installed; "
+            f"install it with: pip install 'longpole[{command.extra}]'",
+            file=sys.stderr,
+        )
+        return 2
+    run = cast("Callable[[Sequence[str]], int]", module.main)
+    return run(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

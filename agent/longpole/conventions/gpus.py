@@ -1,0 +1,67 @@
+"""GPU and host metrics: OpenTelemetry name, unit, and the column that stores it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+HW_ID = "hw.id"
+HW_NAME = "hw.name"
+HW_MODEL = "hw.model"
+# Index of the device on its host as NVML counts it.
+GPU_INDEX = "gpu.index"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMetric:
+    """One GPU metric as sent and as stored.
+
+    Attributes:
+        metric: OpenTelemetry metric name; the data point carries `hw.id` and `gpu.index`.
+        unit: Unit on the wire and in the store.
+        column: Field of a GPU sample and column in the store.
+        label: For people.
+    """
+
+    metric: str
+    unit: str
+    column: str
+    label: str
+
+
+GPU_METRICS: tuple[GpuMetric, ...] = (
+    GpuMetric("hw.gpu.utilization", "1", "utilization_ratio", "utilisation"),
+    GpuMetric("hw.gpu.memory.usage", "By", "memory_used_bytes", "memory used"),
+    GpuMetric("hw.gpu.memory.limit", "By", "memory_total_bytes", "memory"),
+    GpuMetric("hw.gpu.sm_active", "1", "sm_active_ratio", "SM active"),
+    GpuMetric("hw.gpu.tensor_active", "1", "tensor_active_ratio", "tensor cores active"),
+    GpuMetric("hw.gpu.dram_active", "1", "dram_active_ratio", "memory traffic"),
+    GpuMetric("hw.power", "W", "power_watts", "power"),
+    GpuMetric("hw.energy", "J", "energy_joules", "energy since boot"),
+    GpuMetric("hw.temperature", "Cel", "temperature_celsius", "temperature"),
+    GpuMetric("hw.gpu.clock.sm", "Hz", "sm_clock_hz", "SM clock"),
+    GpuMetric("hw.gpu.clocks_event_reasons", "1", "clocks_event_reasons", "clock-event reasons"),
+    GpuMetric("hw.gpu.nvlink.rx", "By/s", "nvlink_rx_bytes_per_s", "NVLink received"),
+    GpuMetric("hw.gpu.nvlink.tx", "By/s", "nvlink_tx_bytes_per_s", "NVLink sent"),
+    GpuMetric("hw.gpu.pcie.rx", "By/s", "pcie_rx_bytes_per_s", "PCIe received"),
+    GpuMetric("hw.gpu.pcie.tx", "By/s", "pcie_tx_bytes_per_s", "PCIe sent"),
+)
+GPU_COLUMN_OF_METRIC: Mapping[str, str] = MappingProxyType(
+    {metric.metric: metric.column for metric in GPU_METRICS}
+)
+PROCESS_GPU_MEMORY = "process.gpu.memory.usage"
+
+# Host metrics as OpenTelemetry names them.
+HOST_CPU_UTILIZATION = "system.cpu.utilization"
+HOST_MEMORY_USAGE = "system.memory.usage"
+HOST_MEMORY_LIMIT = "system.memory.limit"
+HOST_NETWORK_IO = "system.network.io"
+
+# Clock-event reason bits of NVML that mean lost speed, and what they say.
+THROTTLE_REASONS: Mapping[int, str] = MappingProxyType(
+    {
+        0x8: "hardware slowdown",
+        0x20: "software thermal",
+        0x40: "hardware thermal",
+        0x80: "power brake",
+    }
+)

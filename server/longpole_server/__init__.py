@@ -1,0 +1,1 @@
+"""The Longpole server: takes telemetry in, stores it, and says what the training loop waits for."""

@@ -1,0 +1,1 @@
+"""Commands of the server: each module has `main(arguments) -> exit status`."""

@@ -1,0 +1,88 @@
+"""Errors of the server.
+
+    ServerError
+    ├── ConfigError           the operator asked for something impossible
+    ├── NotFoundError         no such run, step, trajectory, ...
+    ├── BadRequestError       the caller sent something we refuse, with the reason
+    │   └── TooLargeError     over a size limit
+    ├── UnreadableLogError    a log file with nothing to diagnose in it
+    ├── StoreError            the database refused or failed
+    │   └── StoreLockedError  another process holds the data directory
+    └── BusyError             a queue is full: come back after `retry_after_s`
+
+Foreign exceptions are translated once, where they enter (store client, receivers, file reader).
+The API turns each class into one HTTP status, the command line into one exit code.
+"""
+
+
+class ServerError(Exception):
+    """Base of all errors of the server.
+
+    Args:
+        message: One sentence for people.
+        hint: What to do about it, or an empty string.
+    """
+
+    code = "internal"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ConfigError(ServerError):
+    """The operator asked for something impossible."""
+
+    code = "config"
+
+
+class NotFoundError(ServerError):
+    """The thing asked for does not exist."""
+
+    code = "not_found"
+
+
+class BadRequestError(ServerError):
+    """The caller sent something that is refused."""
+
+    code = "bad_request"
+
+
+class TooLargeError(BadRequestError):
+    """The caller sent more than a limit allows."""
+
+    code = "too_large"
+
+
+class UnreadableLogError(ServerError):
+    """A log file holds nothing that can be diagnosed."""
+
+    code = "unreadable_log"
+
+
+class StoreError(ServerError):
+    """The database refused or failed."""
+
+    code = "store"
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the data directory."""
+
+    code = "store_locked"
+
+
+class BusyError(ServerError):
+    """A queue is full; the caller may come back.
+
+    Args:
+        message: One sentence for people.
+        retry_after_s: Seconds after which a retry makes sense.
+    """
+
+    code = "busy"
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message, hint=f"Retry after {retry_after_s:g} s.")
+        self.retry_after_s = retry_after_s

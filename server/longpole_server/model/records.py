@@ -1,0 +1,294 @@
+"""What normalisation hands to the store: one record per fact, keyed by run, attempt and step.
+
+All times are UTC nanoseconds, all durations seconds. `None` means not reported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# Step of facts whose step is not known (yet).
+UNKNOWN_STEP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """A start of a run: one attempt, announced by `rl.run.start` or by its first data.
+
+    Attributes:
+        config: `rl.config.*` without the prefix, values as text; redacted by the sender.
+        declared: Whether `rl.run.start` announced it, or data alone did.
+        imported: Whether it comes from a log file.
+        time_estimated: Whether its time axis is estimated (a log without times).
+    """
+
+    run_id: str
+    attempt: int
+    started_ns: int
+    name: str | None = None
+    project: str | None = None
+    system: str | None = None
+    system_version: str | None = None
+    algorithm: str | None = None
+    mode: str | None = None
+    model_name: str | None = None
+    model_config: str | None = None
+    gpu_count: int | None = None
+    staleness_bound: float | None = None
+    staleness_basis: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    process_start_ns: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict[str, str])
+    declared: bool = False
+    imported: bool = False
+    time_estimated: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The end of an attempt. `status` is `finished`, `crashed` or what the trainer sent."""
+
+    run_id: str
+    attempt: int
+    ended_ns: int
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpan:
+    """A finished window: the whole step (`is_loop`), a stage, or a phase of a weight sync.
+
+    Attributes:
+        stage: Canonical stage; `step` for the loop; the raw name where no stage is known.
+        name: Span name as sent.
+        role: `rl.role` of the sending process; stage spans of processes other than the one
+            that sends `rl.loop` are lanes and never enter the ledger.
+        sync_phase: Phase of a weight sync (`transfer`, ...), else None.
+        tokens_total, tokens_prompt, tokens_response: On the loop only.
+    """
+
+    run_id: str
+    attempt: int
+    step: int
+    stage: str
+    name: str
+    start_ns: int
+    end_ns: int
+    trace_id: str
+    span_id: str
+    parent_span_id: str = ""
+    role: str = ""
+    host: str = ""
+    pid: int = 0
+    is_loop: bool = False
+    sync_phase: str | None = None
+    sync_method: str | None = None
+    sync_bytes: int | None = None
+    tokens_total: int | None = None
+    tokens_prompt: int | None = None
+    tokens_response: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryRecord:
+    """One sample. `step` is `UNKNOWN_STEP` until its end falls into a known step's window."""
+
+    run_id: str
+    attempt: int
+    step: int
+    trajectory_id: str
+    start_ns: int
+    end_ns: int
+    phase: str = "train"
+    group_id: str | None = None
+    generate_s: float | None = None
+    tool_s: float | None = None
+    score_s: float | None = None
+    queue_s: float | None = None
+    paused_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    turns: int | None = None
+    preemptions: int | None = None
+    status: str | None = None
+    reward: float | None = None
+    policy_version_start: int | None = None
+    policy_version_end: int | None = None
+    replica: str | None = None
+    host: str | None = None
+    trace_id: str = ""
+    span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectorySpan:
+    """Where a sample's time went. `kind` is `generate`, `tool`, `score` or `queue`."""
+
+    run_id: str
+    attempt: int
+    trajectory_id: str
+    kind: str
+    name: str
+    start_ns: int
+    end_ns: int
+    span_id: str
+    turn: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """A logged scalar under the name the trainer gave it."""
+
+    run_id: str
+    attempt: int
+    step: int
+    name: str
+    value: float
+    ts_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageStart:
+    """A step or stage was entered, or still runs (heartbeat). `stage` is `step` for the step.
+
+    Attributes:
+        start_ns: When the window opened.
+        seen_ns: When this heartbeat was sent: the window was open then.
+    """
+
+    run_id: str
+    attempt: int
+    step: int
+    stage: str
+    start_ns: int
+    seen_ns: int
+    host: str = ""
+    pid: int = 0
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen:
+    """A process of a run, for joining GPUs to runs and for listing sources."""
+
+    run_id: str
+    attempt: int
+    host: str
+    pid: int
+    role: str
+    seen_ns: int
+    gpu_ids: tuple[str, ...] = ()
+    instance: str | None = None
+    service: str | None = None
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One GPU at one time. Fractions 0..1; not supported is None."""
+
+    host: str
+    gpu_uuid: str
+    gpu_index: int
+    ts_ns: int
+    model: str = ""
+    utilization_ratio: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    sm_active_ratio: float | None = None
+    tensor_active_ratio: float | None = None
+    dram_active_ratio: float | None = None
+    power_watts: float | None = None
+    energy_joules: float | None = None
+    temperature_celsius: float | None = None
+    sm_clock_hz: float | None = None
+    clocks_event_reasons: int | None = None
+    nvlink_rx_bytes_per_s: float | None = None
+    nvlink_tx_bytes_per_s: float | None = None
+    pcie_rx_bytes_per_s: float | None = None
+    pcie_tx_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process holds memory on a GPU: joins a GPU to a run by (host, pid)."""
+
+    host: str
+    gpu_uuid: str
+    pid: int
+    ts_ns: int
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """One node at one time."""
+
+    host: str
+    ts_ns: int
+    cpu_utilization_ratio: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    network_receive_bytes_per_s: float | None = None
+    network_transmit_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """One value of an engine's series under its Prometheus name (`vllm:num_requests_running`)."""
+
+    run_id: str
+    attempt: int
+    replica: str
+    name: str
+    ts_ns: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class RawSpan:
+    """A span as sent, for the table that other tools read. Attribute values are text."""
+
+    ts_ns: int
+    duration_ns: int
+    trace_id: str
+    span_id: str
+    parent_span_id: str
+    trace_state: str
+    name: str
+    kind: str
+    service_name: str
+    resource: Mapping[str, str]
+    scope_name: str
+    scope_version: str
+    attributes: Mapping[str, str]
+    status_code: str
+    status_message: str
+    events: tuple[tuple[int, str, Mapping[str, str]], ...] = ()
+    links: tuple[tuple[str, str, str, Mapping[str, str]], ...] = ()
+
+
+@dataclass(slots=True)
+class Records:
+    """A batch on its way into the store: any number of each kind."""
+
+    run_starts: list[RunStart] = field(default_factory=list[RunStart])
+    run_ends: list[RunEnd] = field(default_factory=list[RunEnd])
+    stage_spans: list[StageSpan] = field(default_factory=list[StageSpan])
+    trajectories: list[TrajectoryRecord] = field(default_factory=list[TrajectoryRecord])
+    trajectory_spans: list[TrajectorySpan] = field(default_factory=list[TrajectorySpan])
+    metric_points: list[MetricPoint] = field(default_factory=list[MetricPoint])
+    stage_starts: list[StageStart] = field(default_factory=list[StageStart])
+    processes: list[ProcessSeen] = field(default_factory=list[ProcessSeen])
+    gpu_samples: list[GpuSample] = field(default_factory=list[GpuSample])
+    gpu_processes: list[GpuProcess] = field(default_factory=list[GpuProcess])
+    host_samples: list[HostSample] = field(default_factory=list[HostSample])
+    engine_samples: list[EngineSample] = field(default_factory=list[EngineSample])
+    raw_spans: list[RawSpan] = field(default_factory=list[RawSpan])
+
+    def __len__(self) -> int:
+        """Return the number of records of all kinds."""
+        return sum(len(getattr(self, name)) for name in self.__slots__)

@@ -1,0 +1,20 @@
+"""The one facade that the API and the dashboards call, and what keeps it up to date."""
+
+from longpole_server.service.changes import Change, ChangeFeed
+from longpole_server.service.interface import (
+    MetricSeries,
+    Service,
+    StepDetail,
+    TrajectoryDistribution,
+    TrajectorySort,
+)
+
+__all__ = [
+    "Change",
+    "ChangeFeed",
+    "MetricSeries",
+    "Service",
+    "StepDetail",
+    "TrajectoryDistribution",
+    "TrajectorySort",
+]

@@ -1,0 +1,126 @@
+"""The facade that the API and the dashboards call.
+
+Every method is synchronous, thread-safe and may take milliseconds to a second: asynchronous
+callers run it in a thread. Unknown runs, steps and trajectories raise `NotFoundError`.
+Step ranges are inclusive; None means open. Steps are those of the latest attempt of each step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
+from longpole_server.model.run import RunDetail, RunSummary
+from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
+from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
+from longpole_server.service.changes import ChangeFeed
+
+TrajectorySort = Literal["-duration", "duration", "-output_tokens", "output_tokens", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepDetail:
+    """One step with everything its page shows.
+
+    Attributes:
+        gpus: GPUs the run held during the step.
+        lanes: Stage windows of other processes.
+        previous, following: Numbers of the neighbouring steps that exist, None at an end.
+        usual_s: Median seconds of the run's closed steps.
+    """
+
+    step: Step
+    gaps: tuple[Gap, ...]
+    gpus: tuple[RunGpu, ...]
+    replicas: tuple[str, ...]
+    lanes: tuple[StageLane, ...]
+    sync_phases: tuple[SyncPhase, ...]
+    diagnosis: Diagnosis
+    previous: int | None
+    following: int | None
+    usual_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSeries:
+    """A logged metric of a run: `points` are (step, ts_ns, value) in step order."""
+
+    name: str
+    points: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryDistribution:
+    """All training samples of a step as columns: for histograms and the tail.
+
+    Attributes:
+        durations_s, output_tokens, tool_s, score_s: One value a sample, NaN where unknown.
+        stop_at: (share of samples, seconds gen would have ended earlier) for partial rollout.
+    """
+
+    count: int
+    durations_s: tuple[float, ...]
+    output_tokens: tuple[float, ...]
+    tool_s: tuple[float, ...]
+    score_s: tuple[float, ...]
+    stop_at: tuple[tuple[float, float], ...]
+
+
+class Service(Protocol):
+    """Queries, diagnoses and the change feed. The one thing API and dashboards hold."""
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """The feed that says when to read again."""
+        ...
+
+    def list_runs(self) -> Sequence[RunSummary]:
+        """Return all runs, live ones first, newest first."""
+        ...
+
+    def get_run(self, run_id: str) -> RunDetail:
+        """Return a run with its configuration, attempts and sources."""
+        ...
+
+    def list_steps(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> Sequence[Step]:
+        """Return the steps of a range in order; the open step, if any, comes last."""
+        ...
+
+    def get_step(self, run_id: str, step: int) -> StepDetail:
+        """Return one step with its timeline and its diagnosis."""
+        ...
+
+    def list_trajectories(
+        self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
+    ) -> Sequence[Trajectory]:
+        """Return samples of a step. `limit` at most 10,000."""
+        ...
+
+    def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:
+        """Return all training samples of a step as columns."""
+        ...
+
+    def get_trajectory(self, run_id: str, trajectory_id: str) -> TrajectoryDetail:
+        """Return one sample with its parts and its group's siblings."""
+        ...
+
+    def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
+        """Diagnose a range; without one, the last 20 judged steps."""
+        ...
+
+    def get_metric(self, run_id: str, name: str) -> MetricSeries:
+        """Return a logged metric, or a canonical one through its aliases."""
+        ...
+
+    def get_gpu_heatmap(
+        self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> GpuHeatmap:
+        """Return one GPU field of the run's GPUs, binned by mean to at most `max_bins`."""
+        ...
+
+    def list_gpus(self) -> Sequence[GpuNow]:
+        """Return the newest sample of every GPU seen in the last day."""
+        ...
