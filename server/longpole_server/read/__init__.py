@@ -1,1 +1,5 @@
-"""Placeholder: replaced by its owner."""
+"""Typed queries on the store. SQL never leaves this package."""
+
+from longpole_server.read.reader import AttemptRow, Reader, open_reader
+
+__all__ = ["AttemptRow", "Reader", "open_reader"]

@@ -14,6 +14,7 @@ from longpole_server.model.records import (
 )
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
+from longpole_server.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +127,14 @@ class Reader:
     def close(self) -> None:
         """Close every client."""
         raise NotImplementedError
+
+
+def open_reader(store: Store, threads: int = 4) -> Reader:
+    """Return a reader of an open store that runs up to `threads` queries at a time.
+
+    Close it before the store.
+
+    Raises:
+        StoreError: The database failed.
+    """
+    raise NotImplementedError
