@@ -1,0 +1,242 @@
+"""Settings of the server: each option is declared once, with its default and its help.
+
+The field `a_b` is the flag `--a-b` and the environment variable `LONGPOLE_A_B`; a secret may also
+stand in a file named by `--a-b-file` or `LONGPOLE_A_B_FILE`. Flags win over the environment.
+"""
+
+import argparse
+import dataclasses
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import platformdirs
+
+from longpole_server.errors import ConfigError
+
+_TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+_FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
+_SIZE_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_MAX_PORT = 65_535
+
+
+def parse_flag(text: str) -> bool:
+    """Read a yes or no as people write it into environment variables."""
+    word = text.strip().lower()
+    if word in _TRUE_WORDS:
+        return True
+    if word in _FALSE_WORDS:
+        return False
+    raise ValueError(f"{text!r} is neither yes nor no")
+
+
+def parse_port(text: str) -> int:
+    """Read a TCP port; 0 lets the system choose a free one."""
+    port = int(text)
+    if not 0 <= port <= _MAX_PORT:
+        raise ValueError(f"{text!r} is not a port (0 to {_MAX_PORT})")
+    return port
+
+
+def parse_size(text: str) -> int:
+    """Read a positive number of bytes: `1048576`, `64MiB`, `2 GiB`."""
+    word = text.strip()
+    unit = next((unit for unit in _SIZE_UNITS if word.lower().endswith(unit.lower())), "")
+    num_bytes = int(float(word[: len(word) - len(unit)]) * _SIZE_UNITS.get(unit, 1))
+    if num_bytes <= 0:
+        raise ValueError(f"{text!r} is not a size")
+    return num_bytes
+
+
+def parse_seconds(text: str) -> float:
+    """Read a positive number of seconds."""
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
+def _option(
+    text: str, parse: Callable[[str], object] = str, *, secret: bool = False
+) -> Mapping[str, Any]:
+    return {"help": text, "parse": parse, "secret": secret}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of one server process.
+
+    Raises:
+        ConfigError: The settings contradict each other.
+    """
+
+    host: str = field(default="127.0.0.1", metadata=_option("address to listen on"))
+    port: int = field(
+        default=8470,
+        metadata=_option("port of UI, API and OTLP/HTTP; 0 = a free one", parse_port),
+    )
+    data_dir: Path = field(
+        default=Path(platformdirs.user_data_dir("longpole", appauthor=False)),
+        metadata=_option("directory of store and journal", Path),
+    )
+    otlp_http_port: int = field(
+        default=4318, metadata=_option("standard OTLP/HTTP port; 0 = a free one", parse_port)
+    )
+    otlp_grpc_port: int = field(
+        default=4317, metadata=_option("standard OTLP/gRPC port; 0 = a free one", parse_port)
+    )
+    no_otlp: bool = field(
+        default=False, metadata=_option("do not listen on the standard OTLP ports", parse_flag)
+    )
+    token: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option("bearer token that every client must send", secret=True),
+    )
+    insecure: bool = field(
+        default=False,
+        metadata=_option("listen beyond this machine although no token protects it", parse_flag),
+    )
+    keep_text: bool = field(
+        default=False,
+        metadata=_option("store text of prompts, responses and tool arguments", parse_flag),
+    )
+    max_body_bytes: int = field(
+        default=64 << 20,
+        metadata=_option("largest OTLP request after decompression", parse_size),
+    )
+    max_import_bytes: int = field(
+        default=4 << 30, metadata=_option("largest log file that import takes", parse_size)
+    )
+    journal_max_bytes: int = field(
+        default=2 << 30,
+        metadata=_option("most bytes of accepted data waiting for the store", parse_size),
+    )
+    lost_after_s: float = field(
+        default=120.0,
+        metadata=_option(
+            "silence of all processes after which a run counts as lost", parse_seconds
+        ),
+    )
+    ports_file: Path | None = field(
+        default=None, metadata=_option("write the ports as JSON once listening", Path)
+    )
+
+    def __post_init__(self) -> None:
+        if not self.insecure and self.token is None and not is_loopback(self.host):
+            raise ConfigError(
+                f"refusing to listen on {self.host} without a token",
+                hint="set LONGPOLE_TOKEN or --token-file, or say --insecure",
+            )
+
+
+@dataclass(frozen=True)
+class UpConfig(Config):
+    """Settings of `longpole up`: a server with its local agent."""
+
+    no_agent: bool = field(
+        default=False, metadata=_option("do not start the local agent", parse_flag)
+    )
+    demo: bool = field(
+        default=False, metadata=_option("also start a simulated training run", parse_flag)
+    )
+
+
+ConfigType = TypeVar("ConfigType", bound=Config)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach a listener on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_config(
+    kind: type[ConfigType], command: str, words: Sequence[str], environ: Mapping[str, str]
+) -> ConfigType:
+    """Build a configuration from command-line words and the environment.
+
+    Args:
+        kind: The configuration to build.
+        command: Name of the subcommand, for the usage line.
+        words: The arguments after the subcommand.
+        environ: The process environment.
+
+    Raises:
+        ConfigError: A word, a variable or their combination makes no sense.
+        SystemExit: `--help` was asked for, with status 0.
+    """
+    flags = vars(_build_parser(kind, command).parse_args(list(words)))
+    values: dict[str, Any] = {}
+    for option in dataclasses.fields(kind):
+        text, origin = _find_text(option, flags, environ)
+        if text is not None:
+            values[option.name] = _parse(option, text, origin)
+    return kind(**values)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, hint=f"see {self.prog} --help")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _build_parser(kind: type[Config], command: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=f"longpole {command}",
+        allow_abbrev=False,
+        epilog="Every option --a-b is also the environment variable LONGPOLE_A_B.",
+    )
+    for option in dataclasses.fields(kind):
+        text = option.metadata["help"]
+        if option.metadata["parse"] is parse_flag:
+            parser.add_argument(_flag(option.name), action="store_const", const="yes", help=text)
+        elif option.metadata["secret"]:
+            parser.add_argument(
+                _flag(option.name) + "-file", metavar="FILE", help=f"file that holds the {text}"
+            )
+        else:
+            shown = "" if option.default is None else f" (default {option.default})"
+            parser.add_argument(_flag(option.name), help=text + shown)
+    return parser
+
+
+def _find_text(
+    option: "dataclasses.Field[Any]", flags: Mapping[str, str | None], environ: Mapping[str, str]
+) -> tuple[str | None, str]:
+    variable = "LONGPOLE_" + option.name.upper()
+    if option.metadata["secret"]:
+        file = flags.get(option.name + "_file") or environ.get(variable + "_FILE")
+        if file:
+            return _read_secret(Path(file)), file
+        return environ.get(variable) or None, variable
+    text = flags.get(option.name)
+    if text is not None:
+        return text, _flag(option.name)
+    return environ.get(variable), variable
+
+
+def _read_secret(path: Path) -> str:
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the secret in {path}: {error}") from error
+    if not secret:
+        raise ConfigError(f"{path} is empty", hint="it must hold the secret")
+    return secret
+
+
+def _parse(option: "dataclasses.Field[Any]", text: str, origin: str) -> object:
+    try:
+        return option.metadata["parse"](text)
+    except ValueError as error:
+        raise ConfigError(f"{origin}: {error}") from error
