@@ -1,1 +1,20 @@
-"""Placeholder: replaced by its owner."""
+"""Log files of trainers, read as streams of logged steps.
+
+`read_steps` yields what a file logged, `import_facts` makes it ready for diagnosis, and
+`import_records` makes it ready for the store.
+"""
+
+from longpole_server.importers.facts import ImportedFacts, import_facts
+from longpole_server.importers.logged import LoggedStep, LogSummary
+from longpole_server.importers.reading import LogSource, read_steps
+from longpole_server.importers.records import import_records
+
+__all__ = [
+    "ImportedFacts",
+    "LogSource",
+    "LogSummary",
+    "LoggedStep",
+    "import_facts",
+    "import_records",
+    "read_steps",
+]

@@ -1,0 +1,78 @@
+"""`longpole diagnose FILE|RUN`: what a log, or a run on a server, is waiting for."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from longpole_server.cli.client import ServerClient, quote_segment, read_token
+from longpole_server.cli.report import render_report
+from longpole_server.diagnosis import diagnose, diagnosis_document
+from longpole_server.errors import ConfigError, NotFoundError, ServerError, UnreadableLogError
+from longpole_server.importers import LogSource, import_facts
+
+EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Diagnose a log file, or a run of a server, and print the result.
+
+    Returns:
+        0 done, 1 failed while working, 2 the file or run cannot be diagnosed.
+    """
+    options = _parse(arguments)
+    try:
+        document = (
+            _diagnose_run(options.server, options.target)
+            if options.server
+            else _diagnose_file(options.target)
+        )
+    except (UnreadableLogError, NotFoundError, ConfigError) as error:
+        return _refuse(error, EXIT_REFUSED)
+    except ServerError as error:
+        return _refuse(error, EXIT_FAILED)
+    except OSError as error:
+        return _refuse(ServerError(f"{options.target}: {error.strerror or error}."), EXIT_FAILED)
+    return _print(document, as_json=options.json)
+
+
+def _print(document: dict[str, Any], as_json: bool) -> int:
+    text = json.dumps(document, indent=2, allow_nan=False) if as_json else render_report(document)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; no complaint when the interpreter flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_DONE
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="longpole diagnose", description="Say what a training log is waiting for, with proof."
+    )
+    parser.add_argument("target", metavar="FILE|RUN", help="a log file; with --server, a run id")
+    parser.add_argument("--json", action="store_true", help="print longpole.diagnosis/1")
+    parser.add_argument("--server", metavar="URL", help="diagnose a run on this server")
+    return parser.parse_args(arguments)
+
+
+def _diagnose_file(target: str) -> dict[str, Any]:
+    source = LogSource.of_file(Path(target))
+    imported = import_facts(source, run_id=f"import/{Path(target).stem}")
+    result = diagnose(imported.run, imported.steps)
+    return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
+
+
+def _diagnose_run(server: str, run_id: str) -> dict[str, Any]:
+    client = ServerClient(server, read_token())
+    return client.get(f"/runs/{quote_segment(run_id)}/diagnosis")
+
+
+def _refuse(error: ServerError, status: int) -> int:
+    hint = f" {error.hint}" if error.hint else ""
+    print(f"longpole diagnose: {error.message}{hint}", file=sys.stderr)
+    return status

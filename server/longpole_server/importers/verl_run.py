@@ -1,0 +1,55 @@
+"""What the keys of a verl log tell about the run: trainer generation, mode, number of GPUs."""
+
+import statistics
+from collections.abc import Iterable, Mapping
+
+# A derived GPU count must be this close to a whole number to be believed.
+_WHOLE_TOLERANCE = 0.02
+
+
+def infer_mode(keys: Iterable[str]) -> str | None:
+    """Return `rl.mode` as the metric names betray it, None when they do not.
+
+    Source: which of verl's five trainer paths writes which key.
+    """
+    names = set(keys)
+    if any(name.startswith("fully_async/") for name in names):
+        return "fully_async"
+    if (
+        any(name.startswith("separate_async/") for name in names)
+        or {
+            "timing_s/switch_wait",
+            "timing_s/switch_to_trainer",
+        }
+        & names
+    ):
+        return "separate_async"
+    if {"timing_s/sync_rollout_weights", "timing_s/generate_async"} & names:
+        return "one_step_off"
+    if "timing_s/step" in names or "timing_s/gen" in names:
+        return "sync"
+    return None
+
+
+def derive_gpu_count(scalars: Mapping[str, float]) -> float | None:
+    """Return GPUs = tokens / (step seconds x tokens/s/GPU), None when one is missing."""
+    tokens = scalars.get("perf/total_num_tokens")
+    seconds = scalars.get("perf/time_per_step", scalars.get("timing_s/step"))
+    throughput = scalars.get("perf/throughput")
+    if not tokens or not seconds or not throughput:
+        return None
+    return tokens / (seconds * throughput)
+
+
+def agree_on_gpu_count(derived: Iterable[float]) -> tuple[int | None, int]:
+    """Return the whole GPU count most steps agree on, and how many steps contradict it."""
+    values = list(derived)
+    if not values:
+        return None, 0
+    count = round(statistics.median(values))
+    if count < 1:
+        return None, len(values)
+    contradicting = sum(abs(value - count) > _WHOLE_TOLERANCE * count for value in values)
+    if contradicting * 2 > len(values):
+        return None, contradicting
+    return count, contradicting
