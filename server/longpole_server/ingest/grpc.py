@@ -1,0 +1,118 @@
+"""OTLP over gRPC: the three export services on `grpc.aio`, gzip, size limits, status codes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from longpole.conventions.attributes import HEADER_BATCH_ID
+from longpole_server.errors import ConfigError, ServerError
+from longpole_server.ingest.compression import decompress, is_compressed
+from longpole_server.ingest.limits import Authorize, OtlpLimits
+from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.ingest.signals import Signal, parse_request
+from longpole_server.ingest.status import UNAUTHENTICATED, Refusal, refuse
+
+_Context = grpc.aio.ServicerContext[bytes, bytes]
+_Export = Callable[[bytes, _Context], Awaitable[bytes]]
+
+_SERVICES: tuple[tuple[str, Signal], ...] = (
+    ("opentelemetry.proto.collector.trace.v1.TraceService", "traces"),
+    ("opentelemetry.proto.collector.metrics.v1.MetricsService", "metrics"),
+    ("opentelemetry.proto.collector.logs.v1.LogsService", "logs"),
+)
+# Metadata key under which clients look for a `google.rpc.Status`.
+_STATUS_DETAILS = "grpc-status-details-bin"
+
+
+class OtlpGrpcServer:
+    """A running gRPC receiver. `port` is where it listens."""
+
+    def __init__(self, server: grpc.aio.Server, port: int) -> None:
+        self._server = server
+        self.port = port
+
+    async def stop(self, grace_s: float) -> None:
+        """Refuse new calls, and end running ones after `grace_s` seconds at the latest."""
+        await self._server.stop(grace_s)
+
+
+async def start_otlp_grpc(
+    pipeline: Pipeline,
+    host: str,
+    port: int,
+    limits: OtlpLimits,
+    authorize: Authorize | None = None,
+) -> OtlpGrpcServer:
+    """Start the receiver in the running event loop.
+
+    Args:
+        pipeline: Started, and closed after the receiver.
+        host: Address to listen on.
+        port: TCP port; 0 for a free one.
+        limits: Bounds.
+        authorize: Decides by the `authorization` metadata; None lets everyone send.
+
+    Raises:
+        ConfigError: The address cannot be listened on.
+    """
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", limits.max_request_bytes),
+            # gRPC would decompress without a bound.
+            ("grpc.per_message_decompression", 0),
+            # Without this two servers share a port, and each gets a part of the data.
+            ("grpc.so_reuseport", 0),
+        ],
+        maximum_concurrent_rpcs=limits.max_concurrent_calls,
+    )
+    for service, signal in _SERVICES:
+        export = _create_export(signal, pipeline, limits, authorize)
+        methods: dict[str, Any] = {"Export": grpc.unary_unary_rpc_method_handler(export)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    address = f"[{host}]" if ":" in host else host
+    try:
+        bound = server.add_insecure_port(f"{address}:{port}")
+    except RuntimeError as error:
+        raise ConfigError(
+            f"Cannot listen for OTLP/gRPC on {address}:{port}.",
+            hint="Another program may hold the port: choose another one, or 0 for a free one.",
+        ) from error
+    await server.start()
+    return OtlpGrpcServer(server, bound)
+
+
+def _create_export(
+    signal: Signal, pipeline: Pipeline, limits: OtlpLimits, authorize: Authorize | None
+) -> _Export:
+    async def export(message: bytes, context: _Context) -> bytes:
+        metadata = _read_metadata(context)
+        if authorize is not None and not authorize(metadata.get("authorization")):
+            await _abort(context, UNAUTHENTICATED)
+        try:
+            body = await asyncio.to_thread(_decode, signal, message, limits.max_request_bytes)
+            await pipeline.accept_async(signal, body, metadata.get(HEADER_BATCH_ID))
+        except ServerError as error:
+            await _abort(context, refuse(error))
+        # An empty message is the answer to full success: `partial_success` stays unset.
+        return b""
+
+    return export
+
+
+def _read_metadata(context: _Context) -> dict[str, str]:
+    pairs = context.invocation_metadata() or ()
+    return {key: value for key, value in pairs if isinstance(value, str)}
+
+
+def _decode(signal: Signal, message: bytes, max_bytes: int) -> bytes:
+    body = decompress(message, max_bytes) if is_compressed(message) else message
+    parse_request(signal, body)
+    return body
+
+
+async def _abort(context: _Context, refusal: Refusal) -> None:
+    details = ((_STATUS_DETAILS, refusal.to_status().SerializeToString()),)
+    await context.abort(refusal.code, refusal.message, details)

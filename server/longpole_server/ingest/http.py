@@ -1,0 +1,175 @@
+"""OTLP over HTTP: `POST /v1/traces|metrics|logs`, protobuf and JSON, gzip.
+
+Statuses follow the OTLP specification and the Collector: 200 with an empty response message, 400
+for what cannot be decoded, 401, 405, 413 over the size limit, 415 for another media type, 429
+with `Retry-After` when busy, 503 when the disk fails. A body of an error is a `google.rpc.Status`
+in the request's encoding; before the encoding is known it is plain text.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from longpole.conventions.attributes import HEADER_BATCH_ID
+from longpole_server.errors import ServerError
+from longpole_server.ingest.compression import check_size, decompress
+from longpole_server.ingest.entry import check_batch_id
+from longpole_server.ingest.limits import Authorize, InFlightMeter, OtlpLimits
+from longpole_server.ingest.otlp_json import build_request
+from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.ingest.signals import SIGNALS, Signal, parse_request
+from longpole_server.ingest.status import UNAUTHENTICATED, Refusal, refuse
+
+_PROTOBUF = "application/x-protobuf"
+_JSON = "application/json"
+_CHARSETS = frozenset({"", "utf-8", "utf8", "us-ascii"})
+# Decoding holds the interpreter lock, more threads would only hold more memory.
+_NUM_DECODERS = 2
+
+
+class _UnsupportedError(Exception):
+    """Another media type, charset or content coding than we take (415)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """How the body of a request is written; `media_type` is also the response's."""
+
+    media_type: str
+    is_gzip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Receiver:
+    """What the endpoints of one server share."""
+
+    pipeline: Pipeline
+    limits: OtlpLimits
+    authorize: Authorize | None
+    meter: InFlightMeter
+    decoders: ThreadPoolExecutor
+
+
+def create_otlp_routes(
+    pipeline: Pipeline, limits: OtlpLimits, authorize: Authorize | None = None
+) -> Sequence[Route]:
+    """Return the three routes, to stand at the root of an application.
+
+    Args:
+        pipeline: Started, and closed after the last request.
+        limits: Bounds shared by the three.
+        authorize: Decides by the `Authorization` header; None lets everyone send.
+    """
+    receiver = _Receiver(
+        pipeline,
+        limits,
+        authorize,
+        InFlightMeter(limits.max_in_flight_bytes),
+        ThreadPoolExecutor(_NUM_DECODERS, thread_name_prefix="longpole-otlp-decode"),
+    )
+    return [Route(f"/v1/{signal}", _Endpoint(signal, receiver)) for signal in SIGNALS]
+
+
+class _Endpoint:
+    """The ASGI application of one signal."""
+
+    def __init__(self, signal: Signal, receiver: _Receiver) -> None:
+        self._signal: Signal = signal
+        self._receiver = receiver
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method != "POST":
+            return PlainTextResponse(
+                "405 method not allowed, supported: [POST]", 405, {"Allow": "POST"}
+            )
+        try:
+            body_format = _read_format(request)
+        except _UnsupportedError as error:
+            return PlainTextResponse(f"415 {error}", 415, {"Accept-Encoding": "gzip"})
+        try:
+            authorize = self._receiver.authorize
+            if authorize is not None and not authorize(request.headers.get("authorization")):
+                return _respond_refusal(UNAUTHENTICATED, body_format)
+            await self._accept(request, body_format)
+        except ServerError as error:
+            return _respond_refusal(refuse(error), body_format)
+        # An empty message is the answer to full success: `partial_success` stays unset.
+        content = b"{}" if body_format.media_type == _JSON else b""
+        return Response(content, media_type=body_format.media_type)
+
+    async def _accept(self, request: Request, body_format: _Format) -> None:
+        receiver = self._receiver
+        batch_id = check_batch_id(request.headers.get(HEADER_BATCH_ID))
+        with receiver.meter.reserve() as reservation:
+            declared = request.headers.get("content-length", "")
+            if declared.isdecimal():
+                check_size(int(declared), receiver.limits.max_request_bytes)
+            chunks: list[bytes] = []
+            async for chunk in request.stream():
+                reservation.add(len(chunk))
+                check_size(reservation.num_bytes, receiver.limits.max_request_bytes)
+                chunks.append(chunk)
+            body = await asyncio.get_running_loop().run_in_executor(
+                receiver.decoders,
+                _decode,
+                self._signal,
+                body_format,
+                b"".join(chunks),
+                receiver.limits.max_request_bytes,
+            )
+            chunks.clear()
+            await receiver.pipeline.accept_async(self._signal, body, batch_id)
+
+
+def _read_format(request: Request) -> _Format:
+    media_type, *parameters = request.headers.get("content-type", "").split(";")
+    media_type = media_type.strip().lower()
+    if media_type not in {_PROTOBUF, _JSON}:
+        raise _UnsupportedError(f"unsupported media type, supported: [{_JSON}, {_PROTOBUF}]")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset" and value.strip(' "').lower() not in _CHARSETS:
+            raise _UnsupportedError("unsupported charset, supported: [utf-8]")
+    coding = request.headers.get("content-encoding", "").strip().lower()
+    if coding not in {"", "identity", "gzip", "x-gzip"}:
+        raise _UnsupportedError("unsupported content encoding, supported: [gzip]")
+    return _Format(media_type, is_gzip=coding.endswith("gzip"))
+
+
+def _decode(signal: Signal, body_format: _Format, body: bytes, max_bytes: int) -> bytes:
+    """Return the request in protobuf, proven to be one."""
+    if body_format.is_gzip:
+        body = decompress(body, max_bytes)
+    if body_format.media_type == _JSON:
+        return build_request(signal, body).SerializeToString()
+    parse_request(signal, body)
+    return body
+
+
+def _respond_refusal(refusal: Refusal, body_format: _Format) -> Response:
+    headers: dict[str, str] = {}
+    if refusal.retry_after_header is not None:
+        headers["Retry-After"] = refusal.retry_after_header
+    if refusal.http_status == UNAUTHENTICATED.http_status:
+        headers["WWW-Authenticate"] = "Bearer"
+    status = refusal.to_status()
+    if body_format.media_type == _JSON:
+        content = orjson.dumps({"code": status.code, "message": status.message})
+    else:
+        content = status.SerializeToString()
+    return Response(content, refusal.http_status, headers, body_format.media_type)
