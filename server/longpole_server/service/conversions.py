@@ -1,0 +1,125 @@
+"""Stored records turned into the facts that analysis and diagnosis read."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, cast
+
+from longpole_server.model.facts import RunFacts, TrajectoryFacts
+from longpole_server.model.gpu import RunGpu
+from longpole_server.model.records import RunStart
+from longpole_server.model.step import Step
+from longpole_server.model.trajectory import Trajectory
+
+# Settings under which frameworks name the cap on a response's tokens.
+_RESPONSE_CAP_KEYS = (
+    "response_length_cap",
+    "max_response_length",
+    "data.max_response_length",
+    "response_length",
+    "rollout.response_length",
+    "actor_rollout_ref.rollout.response_length",
+    "rollout_max_response_len",
+)
+
+
+def make_run_facts(start: RunStart, run_gpus: Sequence[RunGpu]) -> RunFacts:
+    """Return what an attempt says about itself, completed by the GPUs joined to it."""
+    held = [gpu for gpu in run_gpus if gpu.attempt == start.attempt]
+    models = Counter(gpu.model for gpu in held if gpu.model)
+    return RunFacts(
+        run_id=start.run_id,
+        name=start.name or start.run_id,
+        system=start.system,
+        system_version=start.system_version,
+        algorithm=start.algorithm,
+        mode=infer_mode(start.mode, held)[0],
+        gpu_count=start.gpu_count or len({gpu.gpu_uuid for gpu in held}) or None,
+        gpu_model=models.most_common(1)[0][0] if models else None,
+        model_config=parse_model_config(start.model_config),
+        response_length_cap=_find_response_cap(start.config),
+        config=start.config,
+    )
+
+
+def parse_model_config(text: str | None) -> Mapping[str, object] | None:
+    """Return a model's configuration from its JSON, None when absent or not an object."""
+    try:
+        parsed: object = json.loads(text or "null")
+    except ValueError:
+        return None
+    return cast("Mapping[str, object]", parsed) if isinstance(parsed, dict) else None
+
+
+def make_trajectory_facts(samples: Sequence[Trajectory]) -> TrajectoryFacts | None:
+    """Return samples as columns, None without any."""
+    if not samples:
+        return None
+    return TrajectoryFacts(
+        start_ns=[sample.start_ns for sample in samples],
+        end_ns=[sample.end_ns for sample in samples],
+        durations_s=[sample.duration_s for sample in samples],
+        generate_s=[sample.generate_s for sample in samples],
+        tool_s=[sample.tool_s for sample in samples],
+        score_s=[sample.score_s for sample in samples],
+        queue_s=[sample.queue_s for sample in samples],
+        output_tokens=[sample.output_tokens for sample in samples],
+        preemptions=[sample.preemptions for sample in samples],
+        statuses=[sample.status for sample in samples],
+        replicas=[sample.replica for sample in samples],
+    )
+
+
+def list_sequence_lengths(samples: Sequence[Trajectory]) -> list[int]:
+    """Return prompt plus response tokens of the samples that report both."""
+    return [
+        sample.input_tokens + sample.output_tokens
+        for sample in samples
+        if sample.input_tokens is not None and sample.output_tokens is not None
+    ]
+
+
+def sample_window_ns(step: Step) -> tuple[int, int] | None:
+    """Return the window in which samples of unknown step belong to this one; None while open."""
+    return (step.start_ns, step.end_ns) if step.end_ns is not None else None
+
+
+def gpus_during(run_gpus: Iterable[RunGpu], step: Step) -> list[RunGpu]:
+    """Return the GPUs that the step's attempt held during the step, each once."""
+    held = (gpu for gpu in run_gpus if gpu.attempt == step.attempt)
+    return gpus_between(held, step.start_ns, step.end_ns)
+
+
+def gpus_between(run_gpus: Iterable[RunGpu], start_ns: int, end_ns: int | None) -> list[RunGpu]:
+    """Return the GPUs held in a range, each once, by host and index. No end is open."""
+    held: dict[str, RunGpu] = {}
+    for gpu in sorted(run_gpus, key=lambda gpu: gpu.since_ns):
+        begun = end_ns is None or gpu.since_ns < end_ns
+        ended = gpu.until_ns is not None and gpu.until_ns <= start_ns
+        if begun and not ended:
+            held[gpu.gpu_uuid] = gpu
+    return sorted(held.values(), key=lambda gpu: (gpu.host, gpu.gpu_index))
+
+
+def infer_mode(
+    declared: str | None, run_gpus: Iterable[RunGpu]
+) -> tuple[str, Literal["declared", "inferred"]]:
+    """Return the declared mode, else the one that the GPUs' roles suggest."""
+    if declared is not None:
+        return declared, "declared"
+    roles: defaultdict[str, set[str]] = defaultdict(set)
+    for gpu in run_gpus:
+        roles[gpu.role].add(gpu.gpu_uuid)
+    training = roles["trainer"] | roles["critic"]
+    separate = roles["rollout"] and training and not roles["rollout"] & training
+    return ("separate_async" if separate else "sync"), "inferred"
+
+
+def _find_response_cap(config: Mapping[str, str]) -> int | None:
+    for key in _RESPONSE_CAP_KEYS:
+        if key in config:
+            try:
+                return int(float(config[key]))
+            except ValueError:
+                continue
+    return None

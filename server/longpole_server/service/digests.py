@@ -1,0 +1,109 @@
+"""What the steps of a run add up to, for its line in the list and the head of its page."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from longpole.conventions.attributes import STEP_STAGE
+from longpole.conventions.metrics import read_metric
+from longpole_server.model.gpu import RunGpu
+from longpole_server.model.step import Confidence, Step
+from longpole_server.read import Reader
+from longpole_server.service.run_states import Usual
+
+# Closed steps over which figures of a run are medians.
+RECENT_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunDigest:
+    """Figures of a run, changed only by new steps or newly joined GPUs.
+
+    Attributes:
+        step_duration_s, throughput_tokens_per_s_per_gpu, mfu_step: Medians over the last 20
+            closed steps.
+        staleness_max: Of the last closed step, in the run's basis.
+        verdict: The one most of the last 20 closed steps have; the newest of equals.
+        numbers: (step, attempt, closed) of every step, in order.
+        last_closed_ns: End of the newest closed step.
+        usual: Seconds of each stage, `step` for the whole step, over the last 20 closed steps.
+    """
+
+    numbers: tuple[tuple[int, int, bool], ...]
+    step_duration_s: float | None
+    throughput_tokens_per_s_per_gpu: float | None
+    mfu_step: float | None
+    staleness_max: float | None
+    verdict: str | None
+    confidence: Confidence | None
+    last_closed_ns: int | None
+    usual: Mapping[str, Usual]
+    run_gpus: tuple[RunGpu, ...]
+
+    @property
+    def gpu_count(self) -> int | None:
+        """GPUs joined to the newest attempt that has any."""
+        newest = max((gpu.attempt for gpu in self.run_gpus), default=None)
+        return len({g.gpu_uuid for g in self.run_gpus if g.attempt == newest}) or None
+
+
+def read_digest(reader: Reader, run_id: str) -> RunDigest:
+    """Return the figures of a run.
+
+    Raises:
+        StoreError: The database failed.
+    """
+    recent = reader.list_last_steps(run_id, RECENT_STEPS)
+    verdict, confidence = choose_verdict(recent)
+    staleness: float | None = None
+    if recent:
+        scalars, _ = reader.get_scalars(run_id, recent[-1].attempt, recent[-1].step)
+        staleness = read_metric("staleness_max", scalars)
+    return RunDigest(
+        numbers=tuple(reader.list_step_numbers(run_id)),
+        step_duration_s=_median(step.duration_s for step in recent),
+        throughput_tokens_per_s_per_gpu=_median(
+            step.throughput_tokens_per_s_per_gpu for step in recent
+        ),
+        mfu_step=_median(step.mfu_step for step in recent),
+        staleness_max=staleness,
+        verdict=verdict,
+        confidence=confidence,
+        last_closed_ns=max((step.end_ns or 0 for step in recent), default=None),
+        usual=measure_usual(recent),
+        run_gpus=tuple(reader.list_run_gpus(run_id)),
+    )
+
+
+def choose_verdict(steps: Sequence[Step]) -> tuple[str | None, Confidence | None]:
+    """Return the verdict most of the steps have, with the confidence most of those give it."""
+    newest_first = [step for step in reversed(steps) if step.verdict is not None]
+    if not newest_first:
+        return None, None
+    # Among equals `mode` returns what comes first.
+    verdict = statistics.mode(step.verdict for step in newest_first)
+    confidences: list[Confidence | None] = [
+        step.confidence for step in newest_first if step.verdict == verdict
+    ]
+    return verdict, max(confidences, key=confidences.count)
+
+
+def measure_usual(steps: Sequence[Step]) -> dict[str, Usual]:
+    """Return what each stage, and the whole step, usually takes."""
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    for step in steps:
+        if step.duration_s is not None:
+            seconds[STEP_STAGE].append(step.duration_s)
+        for stage in step.stages:
+            seconds[stage.stage].append(stage.inclusive_s)
+        for outside in step.outside:
+            seconds[outside.stage].append(outside.duration_s)
+    return {
+        stage: Usual(statistics.median(values), max(values)) for stage, values in seconds.items()
+    }
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

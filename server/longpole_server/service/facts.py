@@ -1,0 +1,174 @@
+"""Reads what the store holds into the facts that analysis and diagnosis judge."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from longpole_server.diagnosis import Baseline, make_baseline
+from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, TrajectoryFacts
+from longpole_server.model.step import Step
+from longpole_server.model.trajectory import Trajectory
+from longpole_server.read import Reader
+from longpole_server.service.conversions import (
+    gpus_during,
+    make_run_facts,
+    make_trajectory_facts,
+    sample_window_ns,
+)
+from longpole_server.service.gpu_windows import WINDOW_FIELDS, average_windows
+
+# Steps of an attempt that make its frozen baseline, and how many numbers are searched for them.
+BASELINE_STEPS = 20
+_BASELINE_REACH = 40
+# Steps of a range that are judged with their samples and GPUs.
+MAX_FULL_STEPS = 200
+# Bounds of what is kept of recent steps, of what is read of one, and of kept baselines.
+_MAX_KEPT_STEPS = 64
+_MAX_KEPT_SAMPLES = 200_000
+_MAX_STEP_SAMPLES = 100_000
+_MAX_WINDOW_BINS = 600
+_MAX_KEPT_BASELINES = 256
+
+_StepKey = tuple[str, int, int]
+
+
+class FactsReader:
+    """Builds facts of runs and steps, and keeps those of recent steps. Thread-safe.
+
+    Every method raises `StoreError` when the database fails.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._steps: OrderedDict[_StepKey, StepFacts] = OrderedDict()
+        self._baselines: OrderedDict[tuple[str, int], Baseline] = OrderedDict()
+
+    def read_run(self, run_id: str, attempt: int) -> RunFacts | None:
+        """Return what an attempt says about itself, None when there is no such attempt."""
+        for row in self._reader.list_attempts(run_id):
+            if row.start.attempt == attempt:
+                return make_run_facts(row.start, self._reader.list_run_gpus(run_id))
+        return None
+
+    def read_step(self, step: Step) -> StepFacts:
+        """Return the facts of a closed step, from memory when they are there."""
+        with self._lock:
+            kept = self._steps.get(_key(step))
+        if kept is not None:
+            return kept
+        scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
+        facts = self.build_step(step, scalars, self.list_samples(step))
+        with self._lock:
+            # What step closing kept meanwhile is newer.
+            if _key(step) not in self._steps:
+                self._insert(facts)
+        return facts
+
+    def read_steps(self, steps: Sequence[Step]) -> list[StepFacts]:
+        """Return the facts of the closed ones of many steps.
+
+        The newest `MAX_FULL_STEPS` come with their samples and GPUs, older ones with scalars.
+        """
+        closed = [step for step in steps if step.closed_by is not None]
+        older, newer = closed[:-MAX_FULL_STEPS], closed[-MAX_FULL_STEPS:]
+        return [*self._read_scalars_only(older), *map(self.read_step, newer)]
+
+    def read_samples(self, step: Step) -> TrajectoryFacts | None:
+        """Return the training samples of a step as columns, None without any."""
+        if step.closed_by is not None:
+            return self.read_step(step).trajectories
+        return make_trajectory_facts(self.list_samples(step))
+
+    def build_step(
+        self, step: Step, scalars: Mapping[str, float], samples: Sequence[Trajectory]
+    ) -> StepFacts:
+        """Put the facts of a closed step together; its GPU windows are read here."""
+        return StepFacts(
+            step=step,
+            scalars=scalars,
+            trajectories=make_trajectory_facts(samples),
+            gpu_windows=self._read_gpu_windows(step),
+        )
+
+    def keep(self, facts: StepFacts) -> None:
+        """Remember the newest facts of a step."""
+        with self._lock:
+            self._steps.pop(_key(facts.step), None)
+            self._insert(facts)
+
+    def list_samples(self, step: Step) -> Sequence[Trajectory]:
+        """Return the training samples of a step."""
+        return self._reader.list_trajectories(
+            step.run_id,
+            step.attempt,
+            step.step,
+            sample_window_ns(step),
+            phase="train",
+            order="start",
+            limit=_MAX_STEP_SAMPLES,
+        )
+
+    def read_baseline(self, run_id: str, attempt: int, first_step: int) -> Baseline | None:
+        """Return the frozen reference of an attempt: its first steady steps.
+
+        Args:
+            run_id: The run.
+            attempt: The attempt.
+            first_step: Number of the attempt's first step.
+        """
+        with self._lock:
+            known = self._baselines.get((run_id, attempt))
+        if known is not None:
+            return known
+        steps = [
+            step
+            for step in self._reader.list_steps(run_id, first_step, first_step + _BASELINE_REACH)
+            if step.attempt == attempt and step.closed_by is not None
+        ][: BASELINE_STEPS + 1]
+        baseline = make_baseline(self._read_scalars_only(steps), BASELINE_STEPS)
+        if baseline is not None and baseline.num_steps >= BASELINE_STEPS:
+            with self._lock:
+                self._baselines[run_id, attempt] = baseline
+                if len(self._baselines) > _MAX_KEPT_BASELINES:
+                    self._baselines.popitem(last=False)
+        return baseline
+
+    def _read_scalars_only(self, steps: Sequence[Step]) -> list[StepFacts]:
+        if not steps:
+            return []
+        keys = [(step.attempt, step.step) for step in steps]
+        scalars = self._reader.list_scalars(steps[0].run_id, keys)
+        return [
+            StepFacts(step, scalars.get(key, {})) for step, key in zip(steps, keys, strict=True)
+        ]
+
+    def _insert(self, facts: StepFacts) -> None:
+        self._steps[_key(facts.step)] = facts
+        num_samples = sum(map(_num_samples, self._steps.values()))
+        while len(self._steps) > 1 and (
+            len(self._steps) > _MAX_KEPT_STEPS or num_samples > _MAX_KEPT_SAMPLES
+        ):
+            num_samples -= _num_samples(self._steps.popitem(last=False)[1])
+
+    def _read_gpu_windows(self, step: Step) -> tuple[GpuWindow, ...]:
+        lanes = gpus_during(self._reader.list_run_gpus(step.run_id), step)
+        if step.end_ns is None or not lanes:
+            return ()
+        return average_windows(
+            step,
+            {
+                field: self._reader.get_gpu_heatmap(
+                    lanes, field, step.start_ns, step.end_ns, _MAX_WINDOW_BINS
+                )
+                for field in WINDOW_FIELDS
+            },
+        )
+
+
+def _key(step: Step) -> _StepKey:
+    return step.run_id, step.attempt, step.step
+
+
+def _num_samples(facts: StepFacts) -> int:
+    return len(facts.trajectories.durations_s) if facts.trajectories is not None else 0

@@ -1,0 +1,22 @@
+"""Numbers that grow when a run's derived data changes: what was computed before may be kept."""
+
+import threading
+from collections import defaultdict
+
+
+class Revisions:
+    """One number a run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._revisions: defaultdict[str, int] = defaultdict(int)
+
+    def bump(self, run_id: str) -> None:
+        """Say that a run's steps, description or GPUs changed."""
+        with self._lock:
+            self._revisions[run_id] += 1
+
+    def of(self, run_id: str) -> int:
+        """Return the run's number."""
+        with self._lock:
+            return self._revisions.get(run_id, 0)

@@ -1,0 +1,192 @@
+"""Runs as people see them: state, what is open, figures, sources."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from longpole.conventions.attributes import STEP_STAGE
+from longpole_server.errors import NotFoundError
+from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
+from longpole_server.model.step import Note
+from longpole_server.read import AttemptRow, Reader
+from longpole_server.service.conversions import infer_mode
+from longpole_server.service.digests import RunDigest, read_digest
+from longpole_server.service.revisions import Revisions
+from longpole_server.service.run_states import choose_controller, find_open_stage, judge_state
+
+# Announcements of the open step were heard since the step before it ended; clocks may differ.
+_CLOCK_SLACK_NS = 60 * 10**9
+_LISTED_FIRST = ("live", "stalled")
+_DAY_NS = 86_400 * 10**9
+
+
+class RunsReader:
+    """Answers for runs; keeps figures of runs that have not changed. Thread-safe.
+
+    Every method raises `StoreError` when the database fails.
+
+    Args:
+        reader: Reads the store.
+        revisions: Says which runs changed.
+        lost_after_s: Silence of all its processes after which a run counts as lost.
+        now_ns: Wall clock, UTC nanoseconds.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        revisions: Revisions,
+        lost_after_s: float,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._reader = reader
+        self._revisions = revisions
+        self._lost_after_s = lost_after_s
+        self._now_ns = now_ns
+        # Plain assignments: two threads that read the same digest at once do the work twice.
+        self._digests: dict[str, tuple[int, RunDigest]] = {}
+
+    def list_summaries(self) -> list[RunSummary]:
+        """Return all runs, live ones first, newest first."""
+        summaries = [
+            self._summarise(rows) for rows in _group_by_run(self._reader.list_attempts()).values()
+        ]
+        return sorted(
+            summaries, key=lambda run: (run.state not in _LISTED_FIRST, -run.last_seen_ns)
+        )
+
+    def get_summary(self, run_id: str) -> RunSummary:
+        """Return one run. Raises `NotFoundError` when there is none."""
+        return self._summarise(self.list_attempts(run_id))
+
+    def get_detail(self, run_id: str) -> RunDetail:
+        """Return one run with everything known. Raises `NotFoundError` when there is none."""
+        rows = self.list_attempts(run_id)
+        start = rows[-1].start
+        digest = self.get_digest(run_id)
+        return RunDetail(
+            summary=self._summarise(rows),
+            model_name=start.model_name,
+            model_config=start.model_config,
+            staleness_bound=start.staleness_bound,
+            staleness_basis=start.staleness_basis,
+            config=start.config,
+            attempts=tuple(_describe_attempt(row, digest) for row in rows),
+            sources=tuple(self._list_sources(rows, digest)),
+            notes=tuple(
+                Note(code="run.note", severity="info", summary=text)
+                for row in rows
+                for text in row.start.notes
+            ),
+        )
+
+    def list_attempts(self, run_id: str) -> Sequence[AttemptRow]:
+        """Return a run's attempts in order. Raises `NotFoundError` when there is none."""
+        rows = sorted(self._reader.list_attempts(run_id), key=lambda row: row.start.attempt)
+        if not rows:
+            raise NotFoundError(f"no run {run_id!r}", hint="GET /api/v1/runs lists all runs")
+        return rows
+
+    def get_digest(self, run_id: str) -> RunDigest:
+        """Return a run's figures, read anew only when the run has changed."""
+        # Taken before reading: what changes meanwhile makes the next call read again.
+        revision = self._revisions.of(run_id)
+        known = self._digests.get(run_id)
+        if known is not None and known[0] == revision:
+            return known[1]
+        digest = read_digest(self._reader, run_id)
+        self._digests[run_id] = (revision, digest)
+        return digest
+
+    def _summarise(self, rows: Sequence[AttemptRow]) -> RunSummary:
+        row = rows[-1]
+        start = row.start
+        digest = self.get_digest(start.run_id)
+        open_stage = self._find_open_stage(row, digest)
+        usual_s = max(
+            (
+                digest.usual[stage].median_s
+                for stage in (STEP_STAGE, open_stage.stage if open_stage else STEP_STAGE)
+                if stage in digest.usual
+            ),
+            default=None,
+        )
+        state = judge_state(row, digest.last_closed_ns, usual_s, self._now_ns(), self._lost_after_s)
+        mode, mode_source = infer_mode(start.mode, digest.run_gpus)
+        return RunSummary(
+            run_id=start.run_id,
+            name=start.name or start.run_id,
+            project=start.project,
+            system=start.system,
+            system_version=start.system_version,
+            algorithm=start.algorithm,
+            mode=mode,
+            mode_source=mode_source,
+            state=state,
+            attempt=start.attempt,
+            started_ns=rows[0].start.started_ns,
+            last_seen_ns=max(other.last_seen_ns for other in rows),
+            first_step=digest.numbers[0][0] if digest.numbers else None,
+            last_step=digest.numbers[-1][0] if digest.numbers else None,
+            num_steps=len(digest.numbers),
+            gpu_count=start.gpu_count or digest.gpu_count,
+            step_duration_s=digest.step_duration_s,
+            throughput_tokens_per_s_per_gpu=digest.throughput_tokens_per_s_per_gpu,
+            mfu_step=digest.mfu_step,
+            staleness_max=digest.staleness_max,
+            verdict=digest.verdict,
+            confidence=digest.confidence,
+            open_alerts=0,
+            open_stage=open_stage if state in _LISTED_FIRST else None,
+            time_estimated=start.time_estimated,
+        )
+
+    def _find_open_stage(self, row: AttemptRow, digest: RunDigest) -> OpenStage | None:
+        silent_ns = self._now_ns() - row.last_seen_ns
+        if row.start.imported or row.end is not None or silent_ns > self._lost_after_s * 1e9:
+            return None
+        run_id, attempt = row.start.run_id, row.start.attempt
+        since_ns = max(row.start.started_ns, digest.last_closed_ns or 0) - _CLOCK_SLACK_NS
+        starts = choose_controller(self._reader.list_stage_starts(run_id, attempt, since_ns))
+        if not starts:
+            return None
+        step = max(starts, key=lambda start: start.start_ns).step
+        spans = self._reader.list_stage_spans(run_id, attempt, step)
+        return find_open_stage(starts, spans, digest.usual)
+
+    def _list_sources(self, rows: Sequence[AttemptRow], digest: RunDigest) -> Iterable[Source]:
+        run_id = rows[-1].start.run_id
+        for process in self._reader.list_processes(run_id):
+            yield Source(
+                "process", process.host, process.pid, process.role or None, process.seen_ns
+            )
+        hosts = {gpu.host for gpu in digest.run_gpus}
+        if hosts:
+            newest: defaultdict[str, int] = defaultdict(int)
+            for gpu in self._reader.list_gpus(self._now_ns() - _DAY_NS):
+                if gpu.host in hosts:
+                    newest[gpu.host] = max(newest[gpu.host], gpu.ts_ns)
+            for host, seen_ns in sorted(newest.items()):
+                yield Source("agent", host, None, None, seen_ns)
+        if rows[-1].start.imported:
+            yield Source("import", None, None, None, rows[-1].last_seen_ns)
+
+
+def _group_by_run(rows: Iterable[AttemptRow]) -> dict[str, list[AttemptRow]]:
+    groups: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.start.attempt):
+        groups[row.start.run_id].append(row)
+    return groups
+
+
+def _describe_attempt(row: AttemptRow, digest: RunDigest) -> Attempt:
+    numbers = [step for step, attempt, _ in digest.numbers if attempt == row.start.attempt]
+    return Attempt(
+        attempt=row.start.attempt,
+        started_ns=row.start.started_ns,
+        ended_ns=row.end.ended_ns if row.end else None,
+        status=row.end.status if row.end else None,
+        first_step=numbers[0] if numbers else None,
+        last_step=numbers[-1] if numbers else None,
+        num_steps=len(numbers),
+    )

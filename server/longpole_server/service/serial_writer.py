@@ -1,0 +1,48 @@
+"""One writer shared by several threads, one call at a time."""
+
+import threading
+from collections.abc import Sequence
+
+from longpole_server.model.gpu import RunGpu
+from longpole_server.model.records import Records
+from longpole_server.model.step import Step
+from longpole_server.store import Writer
+
+
+class SerialWriter:
+    """Serialises calls to a `Writer`: the pipeline, step closing and GPU joining share it.
+
+    Args:
+        writer: The store's one writer.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._lock = threading.Lock()
+
+    def write(self, records: Records, token: str) -> None:
+        """Insert a batch as `Writer.write` does.
+
+        Raises:
+            StoreError: The database refused or failed.
+        """
+        with self._lock:
+            self._writer.write(records, token)
+
+    def write_steps(self, steps: Sequence[tuple[Step, str]], version: int) -> None:
+        """Replace derived steps as `Writer.write_steps` does.
+
+        Raises:
+            StoreError: The database refused or failed.
+        """
+        with self._lock:
+            self._writer.write_steps(steps, version)
+
+    def write_run_gpus(self, run_gpus: Sequence[RunGpu]) -> None:
+        """Replace which run holds which GPU as `Writer.write_run_gpus` does.
+
+        Raises:
+            StoreError: The database refused or failed.
+        """
+        with self._lock:
+            self._writer.write_run_gpus(run_gpus)

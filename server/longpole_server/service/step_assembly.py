@@ -1,0 +1,132 @@
+"""Assembles and judges the steps of one attempt from what the store holds of them."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+import orjson
+
+from longpole_server.analysis.ledger import assemble_step
+from longpole_server.diagnosis import diagnose_step, diagnosis_document
+from longpole_server.model.facts import RunFacts, StepInputs
+from longpole_server.model.step import Step
+from longpole_server.read import Reader
+from longpole_server.service.conversions import list_sequence_lengths
+from longpole_server.service.facts import FactsReader
+from longpole_server.service.progress import AttemptProgress
+from longpole_server.service.touched import AttemptKey
+
+_logger = logging.getLogger(__name__)
+
+
+class StepAssembler:
+    """Turns raw windows and scalars into derived steps with a verdict."""
+
+    def __init__(self, reader: Reader, facts: FactsReader) -> None:
+        self._reader = reader
+        self._facts = facts
+        self.num_failed = 0
+
+    def assemble(
+        self, attempt: AttemptKey, progress: AttemptProgress, steps: Iterable[int]
+    ) -> tuple[list[tuple[Step, str]], list[int]]:
+        """Assemble steps of one attempt, and the step before each that is new.
+
+        Args:
+            attempt: Whose steps.
+            progress: Brought up to date as steps are assembled.
+            steps: Their numbers.
+
+        Returns:
+            The derived steps, each with its diagnosis as JSON, and the numbers that failed.
+
+        Raises:
+            StoreError: The database failed before any step was tried.
+        """
+        run = self._facts.read_run(attempt.run_id, attempt.attempt)
+        if run is None:
+            run = RunFacts(run_id=attempt.run_id, name=attempt.run_id)
+        derived: list[tuple[Step, str]] = []
+        failed: list[int] = []
+        # Latest first: where a step begins closes the one before it.
+        for number in sorted(_with_predecessors(progress, set(steps)), reverse=True):
+            try:
+                outcome = self._assemble_step(run, attempt, progress, number)
+            except Exception:
+                self.num_failed += 1
+                _logger.exception("step %d of run %s failed", number, attempt.run_id)
+                failed.append(number)
+                continue
+            if outcome is not None:
+                derived.append(outcome)
+        derived.reverse()
+        return derived, failed
+
+    def _assemble_step(
+        self, run: RunFacts, attempt: AttemptKey, progress: AttemptProgress, number: int
+    ) -> tuple[Step, str] | None:
+        spans = self._reader.list_stage_spans(run.run_id, attempt.attempt, number)
+        scalars, scalars_ns = self._reader.get_scalars(run.run_id, attempt.attempt, number)
+        if not spans and not scalars:
+            return None
+        inputs = StepInputs(
+            run=run,
+            attempt=attempt.attempt,
+            step=number,
+            spans=spans,
+            scalars=scalars,
+            scalars_ns=scalars_ns,
+            successor_start_ns=self._successor_start_ns(run.run_id, progress, number),
+        )
+        step = assemble_step(inputs)
+        if step.closed_by is None:
+            progress.record(step)
+            return step, ""
+        return self._judge(inputs, step, progress)
+
+    def _judge(self, inputs: StepInputs, step: Step, progress: AttemptProgress) -> tuple[Step, str]:
+        samples = self._facts.list_samples(step)
+        lengths = list_sequence_lengths(samples)
+        if lengths:
+            step = assemble_step(replace(inputs, sequence_lengths=lengths))
+        progress.record(step)
+        facts = self._facts.build_step(step, inputs.scalars, samples)
+        first_step = progress.first if progress.first is not None else step.step
+        document = ""
+        try:
+            diagnosis = diagnose_step(
+                inputs.run,
+                facts,
+                self._facts.read_baseline(step.run_id, step.attempt, first_step),
+            )
+        except Exception:
+            # The ledger stands without a verdict.
+            self.num_failed += 1
+            _logger.exception("step %d of run %s was not judged", step.step, step.run_id)
+        else:
+            step = replace(step, verdict=diagnosis.verdict, confidence=diagnosis.confidence)
+            document = orjson.dumps(diagnosis_document(diagnosis)).decode()
+        self._facts.keep(replace(facts, step=step))
+        return step, document
+
+    def _successor_start_ns(
+        self, run_id: str, progress: AttemptProgress, number: int
+    ) -> int | None:
+        following = progress.after(number)
+        if following is None:
+            return None
+        start_ns = progress.start_ns(following)
+        if start_ns is not None:
+            return start_ns
+        stored = self._reader.list_steps(run_id, following, following)
+        return stored[0].start_ns if stored else None
+
+
+def _with_predecessors(progress: AttemptProgress, steps: set[int]) -> set[int]:
+    wanted = set(steps)
+    for step in steps:
+        if step not in progress:
+            before = progress.before(step)
+            if before is not None:
+                wanted.add(before)
+    return wanted

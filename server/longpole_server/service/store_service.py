@@ -1,0 +1,276 @@
+"""The service on the store: the facade that API and dashboards call."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from longpole.conventions.attributes import STEP_STAGE
+from longpole.conventions.gpus import GPU_METRICS
+from longpole.conventions.metrics import METRICS
+from longpole_server.analysis.gaps import find_gaps
+from longpole_server.analysis.longtail import measure_long_tail
+from longpole_server.diagnosis import diagnose, diagnose_step
+from longpole_server.errors import BadRequestError, NotFoundError
+from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
+from longpole_server.model.run import RunDetail, RunSummary
+from longpole_server.model.step import Gap, Step
+from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
+from longpole_server.read import Reader
+from longpole_server.service.changes import ChangeFeed
+from longpole_server.service.conversions import (
+    gpus_between,
+    gpus_during,
+    make_run_facts,
+    sample_window_ns,
+)
+from longpole_server.service.digests import RECENT_STEPS
+from longpole_server.service.facts import FactsReader
+from longpole_server.service.interface import (
+    MetricSeries,
+    StepDetail,
+    TrajectoryDistribution,
+    TrajectorySort,
+)
+from longpole_server.service.runs import RunsReader
+from longpole_server.service.timeline import list_lanes, list_sync_phases
+
+MAX_TRAJECTORIES = 10_000
+GPU_FIELDS = frozenset(metric.column for metric in GPU_METRICS)
+_MAX_GAP_BINS = 600
+_DAY_NS = 86_400 * 10**9
+
+
+class StoreService:
+    """Implements `Service` on the store. Thread-safe.
+
+    Every method raises `StoreError` when the database fails.
+
+    Args:
+        reader: Reads the store.
+        runs: Answers for runs.
+        facts: Builds and keeps facts of steps.
+        changes: The feed that step closing publishes to.
+        now_ns: Wall clock, UTC nanoseconds.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        runs: RunsReader,
+        facts: FactsReader,
+        changes: ChangeFeed,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._reader = reader
+        self._runs = runs
+        self._facts = facts
+        self._changes = changes
+        self._now_ns = now_ns
+
+    @property
+    def changes(self) -> ChangeFeed:
+        """The feed that says when to read again."""
+        return self._changes
+
+    def list_runs(self) -> Sequence[RunSummary]:
+        """Return all runs, live ones first, newest first."""
+        return self._runs.list_summaries()
+
+    def get_run(self, run_id: str) -> RunDetail:
+        """Return a run with its configuration, attempts and sources."""
+        return self._runs.get_detail(run_id)
+
+    def list_steps(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> Sequence[Step]:
+        """Return the steps of a range in order; the open step, if any, comes last."""
+        run = self._runs.get_summary(run_id)
+        steps = list(self._reader.list_steps(run_id, first, last))
+        announced = _announced_step(run)
+        if (
+            announced is not None
+            and (first is None or announced.step >= first)
+            and (last is None or announced.step <= last)
+            and not any(
+                step.step == announced.step and step.attempt == announced.attempt for step in steps
+            )
+        ):
+            steps = [step for step in steps if step.step != announced.step]
+            steps.append(announced)
+        return steps
+
+    def get_step(self, run_id: str, step: int) -> StepDetail:
+        """Return one step with its timeline and its diagnosis."""
+        found = self._find_step(run_id, step)
+        digest = self._runs.get_digest(run_id)
+        numbers = [number for number, _, _ in digest.numbers]
+        spans = self._reader.list_stage_spans(run_id, found.attempt, step)
+        gpus = gpus_during(self._reader.list_run_gpus(run_id), found)
+        samples = self._facts.list_samples(found)
+        usual = digest.usual.get(STEP_STAGE)
+        return StepDetail(
+            step=found,
+            gaps=self._find_gaps(found, gpus),
+            gpus=tuple(gpus),
+            replicas=tuple(sorted({s.replica for s in samples if s.replica is not None})),
+            lanes=list_lanes(spans),
+            sync_phases=list_sync_phases(spans),
+            diagnosis=self._diagnose_one(found),
+            previous=max((number for number in numbers if number < step), default=None),
+            following=min((number for number in numbers if number > step), default=None),
+            usual_s=usual.median_s if usual else None,
+        )
+
+    def list_trajectories(
+        self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
+    ) -> Sequence[Trajectory]:
+        """Return samples of a step. `limit` at most 10,000."""
+        if not 1 <= limit <= MAX_TRAJECTORIES:
+            raise BadRequestError(f"limit must be 1 to {MAX_TRAJECTORIES:,}, not {limit:,}")
+        found = self._find_step(run_id, step)
+        return self._reader.list_trajectories(
+            run_id, found.attempt, step, sample_window_ns(found), order=sort, limit=limit
+        )
+
+    def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:
+        """Return all training samples of a step as columns."""
+        samples = self._facts.read_samples(self._find_step(run_id, step))
+        if samples is None:
+            return TrajectoryDistribution(0, (), (), (), (), ())
+        tail = measure_long_tail(samples)
+        return TrajectoryDistribution(
+            count=len(samples.durations_s),
+            durations_s=tuple(samples.durations_s),
+            output_tokens=_as_floats(samples.output_tokens),
+            tool_s=_as_floats(samples.tool_s),
+            score_s=_as_floats(samples.score_s),
+            stop_at=tail.stop_at if tail else (),
+        )
+
+    def get_trajectory(self, run_id: str, trajectory_id: str) -> TrajectoryDetail:
+        """Return one sample with its parts and its group's siblings."""
+        self._runs.list_attempts(run_id)
+        sample = self._reader.find_trajectory(run_id, trajectory_id)
+        if sample is None:
+            raise NotFoundError(f"no sample {trajectory_id!r} in run {run_id!r}")
+        siblings: Sequence[Trajectory] = ()
+        if sample.group_id is not None:
+            siblings = [
+                other
+                for other in self._reader.list_group(
+                    run_id, sample.attempt, sample.step, sample.group_id
+                )
+                if other.trajectory_id != trajectory_id
+            ]
+        return TrajectoryDetail(
+            trajectory=sample,
+            spans=tuple(self._reader.list_trajectory_parts(run_id, trajectory_id)),
+            siblings=tuple(siblings),
+        )
+
+    def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
+        """Diagnose a range; without one, the last 20 judged steps."""
+        rows = self._runs.list_attempts(run_id)
+        digest = self._runs.get_digest(run_id)
+        if first is None and last is None:
+            steps = self._reader.list_last_steps(run_id, RECENT_STEPS)
+        else:
+            steps = self._reader.list_steps(run_id, first, last)
+        attempt_starts = first_steps(digest.numbers)
+        attempt = rows[-1].start.attempt
+        baseline = None
+        if attempt in attempt_starts:
+            baseline = self._facts.read_baseline(run_id, attempt, attempt_starts[attempt])
+        return diagnose(
+            make_run_facts(rows[-1].start, digest.run_gpus),
+            self._facts.read_steps(steps),
+            baseline,
+            attempt_starts=attempt_starts,
+        )
+
+    def get_metric(self, run_id: str, name: str) -> MetricSeries:
+        """Return a logged metric, or a canonical one through its aliases."""
+        self._runs.list_attempts(run_id)
+        names = (name, *METRICS[name].aliases) if name in METRICS else (name,)
+        return MetricSeries(name, tuple(self._reader.get_metric(run_id, names)))
+
+    def get_gpu_heatmap(
+        self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> GpuHeatmap:
+        """Return one GPU field of the run's GPUs, binned by mean to at most `max_bins`."""
+        if field not in GPU_FIELDS:
+            raise BadRequestError(
+                f"no GPU field {field!r}", hint=f"one of: {', '.join(sorted(GPU_FIELDS))}"
+            )
+        if end_ns <= start_ns or max_bins < 1:
+            raise BadRequestError("the range must have an end after its start, and a bin at least")
+        self._runs.list_attempts(run_id)
+        lanes = gpus_between(self._runs.get_digest(run_id).run_gpus, start_ns, end_ns)
+        return self._reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
+
+    def list_gpus(self) -> Sequence[GpuNow]:
+        """Return the newest sample of every GPU seen in the last day."""
+        return self._reader.list_gpus(self._now_ns() - _DAY_NS)
+
+    def _find_step(self, run_id: str, number: int) -> Step:
+        found = self.list_steps(run_id, number, number)
+        if not found:
+            raise NotFoundError(f"no step {number} in run {run_id!r}")
+        return found[-1]
+
+    def _find_gaps(self, step: Step, gpus: Sequence[RunGpu]) -> tuple[Gap, ...]:
+        if step.end_ns is None or not gpus:
+            return ()
+        heatmap = self._reader.get_gpu_heatmap(
+            gpus, "utilization_ratio", step.start_ns, step.end_ns, _MAX_GAP_BINS
+        )
+        return find_gaps(step, heatmap)
+
+    def _diagnose_one(self, step: Step) -> Diagnosis:
+        run_id = step.run_id
+        rows = self._runs.list_attempts(run_id)
+        start = next(
+            (row.start for row in rows if row.start.attempt == step.attempt), rows[-1].start
+        )
+        digest = self._runs.get_digest(run_id)
+        run = make_run_facts(start, digest.run_gpus)
+        if step.closed_by is None:
+            return diagnose(run, ())
+        first_step = first_steps(digest.numbers).get(step.attempt, step.step)
+        return diagnose_step(
+            run,
+            self._facts.read_step(step),
+            self._facts.read_baseline(run_id, step.attempt, first_step),
+        )
+
+
+def first_steps(numbers: Iterable[tuple[int, int, bool]]) -> dict[int, int]:
+    """Return the first step of each attempt, from (step, attempt, closed)."""
+    first: dict[int, int] = {}
+    for step, attempt, _ in numbers:
+        first[attempt] = min(step, first.get(attempt, step))
+    return first
+
+
+def _announced_step(run: RunSummary) -> Step | None:
+    """Return the step that was entered and of which nothing has ended yet."""
+    opened = run.open_stage
+    if opened is None or opened.step is None or opened.step_since_ns is None:
+        return None
+    return Step(
+        run_id=run.run_id,
+        step=opened.step,
+        attempt=run.attempt,
+        start_ns=opened.step_since_ns,
+        end_ns=None,
+        duration_s=None,
+        closed_by=None,
+        stages=(),
+        unattributed_s=None,
+        outside=(),
+    )
+
+
+def _as_floats(values: Iterable[float | None]) -> tuple[float, ...]:
+    return tuple(math.nan if value is None else float(value) for value in values)
