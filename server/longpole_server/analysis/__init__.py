@@ -1,1 +1,1 @@
-"""Placeholder: replaced by its owner."""
+"""What the numbers say: ledger, windows, FLOPs, tails, gaps. Pure functions, no judgement."""

@@ -1,0 +1,192 @@
+"""Tokens, throughput, GPUs and MFU of a step, reported or computed, with what contradicts."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from longpole.conventions import metrics
+from longpole_server.analysis.flops import count_flops
+from longpole_server.analysis.peaks import find_peak
+from longpole_server.analysis.scalar_ledger import read_step_seconds
+from longpole_server.analysis.span_ledger import LedgerSpans
+from longpole_server.model.facts import RunFacts, StepInputs
+from longpole_server.model.step import Note
+
+# How far a count derived from rounded metrics may lie from a whole number.
+COUNT_TOLERANCE_RATIO = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class StepMetrics:
+    """Figures of one step. None is not known; an impossible MFU is kept beside its note."""
+
+    tokens_total: int | None
+    throughput_tokens_per_s_per_gpu: float | None
+    gpu_count: int | None
+    mfu_actor: float | None
+    mfu_infer: float | None
+    mfu_step: float | None
+    notes: tuple[Note, ...]
+
+
+def measure_step(
+    inputs: StepInputs, selected: LedgerSpans, duration_s: float | None
+) -> StepMetrics:
+    """Collect a step's figures from its spans and scalars."""
+    notes: list[Note] = []
+    scalars = inputs.scalars
+    tokens = _read_tokens(inputs, selected)
+    derived = _derive_gpu_count(scalars, inputs, notes)
+    gpu_count = inputs.run.gpu_count or derived
+    _check_data_parallel(scalars, inputs.step, gpu_count, notes)
+    throughput = _positive(metrics.read_metric("throughput", scalars))
+    if throughput is None and tokens and duration_s and gpu_count:
+        throughput = tokens / (duration_s * gpu_count)
+    return StepMetrics(
+        tokens,
+        throughput,
+        gpu_count,
+        _read_mfu("mfu_actor", inputs, notes),
+        _read_mfu("mfu_infer", inputs, notes),
+        _compute_mfu_step(inputs, tokens, duration_s, gpu_count),
+        tuple(notes),
+    )
+
+
+def read_config_number(config: Mapping[str, str], *names: str) -> float | None:
+    """Return a run setting by the last part of its dotted name, None when absent."""
+    for key, text in config.items():
+        if key.rsplit(".", 1)[-1] in names:
+            try:
+                value = float(text)
+            except ValueError:
+                continue
+            if math.isfinite(value):
+                return value
+    return None
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) and value > 0 else None
+
+
+def _read_tokens(inputs: StepInputs, selected: LedgerSpans) -> int | None:
+    """Return tokens that the step trained on: the loop's, else logged, else counted."""
+    counted = [span.tokens_total for span in selected.loop_spans if span.tokens_total]
+    if counted:
+        return sum(counted)
+    logged = _positive(metrics.read_metric("tokens_total", inputs.scalars))
+    if logged is not None:
+        return round(logged)
+    parts = [
+        (span.tokens_prompt or 0) + (span.tokens_response or 0) for span in selected.loop_spans
+    ]
+    prompt = metrics.read_metric("tokens_prompt", inputs.scalars)
+    response = metrics.read_metric("tokens_response", inputs.scalars)
+    if not sum(parts) and prompt is not None and response is not None:
+        parts = [round(prompt + response)]
+    return sum(parts) or sum(inputs.sequence_lengths) or None
+
+
+def _derive_gpu_count(
+    scalars: Mapping[str, float], inputs: StepInputs, notes: list[Note]
+) -> int | None:
+    """GPUs = tokens / (step x throughput), all three as the trainer logged them."""
+    tokens = _positive(metrics.read_metric("tokens_total", scalars))
+    throughput = _positive(metrics.read_metric("throughput", scalars))
+    step_s = read_step_seconds(scalars)
+    if tokens is None or throughput is None or step_s is None:
+        return None
+    exact = tokens / (step_s * throughput)
+    derived = round(exact)
+    is_whole = derived >= 1 and abs(exact - derived) <= COUNT_TOLERANCE_RATIO * derived
+    declared = inputs.run.gpu_count
+    if declared is not None and (not is_whole or derived != declared):
+        summary = (
+            f"The run says it holds {declared} GPUs, but tokens / (step x throughput) of step "
+            f"{inputs.step} gives {exact:.3g}."
+        )
+        notes.append(
+            Note("gpus.mismatch", "warning", summary, "perf/throughput", inputs.step, inputs.step)
+        )
+    elif declared is None and not is_whole:
+        summary = (
+            f"tokens / (step x throughput) of step {inputs.step} gives {exact:.3g} GPUs, which "
+            "is no whole number: one of the three means something else."
+        )
+        notes.append(
+            Note("gpus.mismatch", "warning", summary, "perf/throughput", inputs.step, inputs.step)
+        )
+    return derived if is_whole else None
+
+
+def _check_data_parallel(
+    scalars: Mapping[str, float], step: int, gpu_count: int | None, notes: list[Note]
+) -> None:
+    """Data parallel size = tokens / (tokens of a mean partition); must be whole and fit."""
+    tokens = _positive(metrics.read_metric("tokens_total", scalars))
+    mean = _positive(scalars.get("global_seqlen/mean"))
+    if tokens is None or mean is None:
+        return
+    exact = tokens / mean
+    size = round(exact)
+    is_whole = size >= 1 and abs(exact - size) <= COUNT_TOLERANCE_RATIO * size
+    if is_whole and (gpu_count is None or size <= gpu_count):
+        return
+    against = "" if gpu_count is None else f" on {gpu_count} GPUs"
+    summary = f"tokens / global_seqlen/mean of step {step} gives {exact:.3g} partitions{against}."
+    notes.append(Note("dp.mismatch", "info", summary, "global_seqlen/mean", step, step))
+
+
+def _read_mfu(name: str, inputs: StepInputs, notes: list[Note]) -> float | None:
+    """Return a reported MFU. verl writes 0 for unknown; above 1 is kept with a note."""
+    value = metrics.read_metric(name, inputs.scalars)
+    if value is None or not math.isfinite(value):
+        return None
+    if value == 0.0:
+        if name == "mfu_actor":
+            summary = (
+                "The trainer reports MFU 0, which means that it does not know the model or the GPU."
+            )
+            notes.append(Note("mfu.unknown", "info", summary, name, inputs.step, inputs.step))
+        return None
+    if value < 0.0 or value > 1.0:
+        summary = (
+            f"{metrics.METRICS[name].label} of {value:.4g} is impossible: the trainer divides by "
+            "the wrong peak rate. It is not used."
+        )
+        notes.append(Note("mfu.impossible", "warning", summary, name, inputs.step, inputs.step))
+    return value
+
+
+def training_lengths(inputs: StepInputs, tokens: int | None) -> Sequence[float]:
+    """Return the sequence lengths, or as many equal ones as the logged means imply.
+
+    Equal lengths understate attention a little, which grows with the square.
+    """
+    if inputs.sequence_lengths:
+        return inputs.sequence_lengths
+    prompt = _positive(inputs.scalars.get("prompt_length/mean"))
+    response = _positive(metrics.read_metric("response_length_mean", inputs.scalars))
+    if tokens is None or prompt is None or response is None:
+        return ()
+    num_sequences = max(1, round(tokens / (prompt + response)))
+    return [tokens / num_sequences] * num_sequences
+
+
+def _compute_mfu_step(
+    inputs: StepInputs, tokens: int | None, duration_s: float | None, gpu_count: int | None
+) -> float | None:
+    """FLOPs of all update epochs / (step x all GPUs x peak). Inference passes are not counted."""
+    run = inputs.run
+    peak = find_peak(run.gpu_model)
+    if not duration_s or not gpu_count or peak is None:
+        return None
+    count = count_flops(run.model_config, training_lengths(inputs, tokens))
+    if count.flops is None:
+        return None
+    return count.flops * _num_epochs(run) / (duration_s * gpu_count * peak)
+
+
+def _num_epochs(run: RunFacts) -> float:
+    return read_config_number(run.config, "ppo_epochs", "update_epochs", "num_iterations") or 1.0
