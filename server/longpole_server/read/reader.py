@@ -1,29 +1,20 @@
 """Typed queries on the store. Thread-safe: one client per thread. SQL never leaves this package."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.records import (
     GpuProcess,
     ProcessSeen,
-    RunEnd,
-    RunStart,
     StageSpan,
     StageStart,
 )
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
+from longpole_server.read import gpus, heatmap, runs, scalars, steps, trajectories
+from longpole_server.read.pool import ClientPool
+from longpole_server.read.runs import AttemptRow
 from longpole_server.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
-    """One attempt of a run as stored, with what its data says about its extent."""
-
-    start: RunStart
-    end: RunEnd | None
-    last_seen_ns: int
 
 
 class Reader:
@@ -31,45 +22,55 @@ class Reader:
 
     Where a step was recorded under several attempts, methods without an `attempt` argument
     return the latest attempt of that step.
+
+    Args:
+        pool: Its connections, closed with it.
     """
+
+    def __init__(self, pool: ClientPool) -> None:
+        self._pool = pool
 
     def list_attempts(self, run_id: str | None = None) -> Sequence[AttemptRow]:
         """Return all attempts of one or all runs, by run and attempt."""
-        raise NotImplementedError
+        return runs.list_attempts(self._pool, run_id)
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> Sequence[Step]:
         """Return derived steps (latest attempt of each), in order."""
-        raise NotImplementedError
+        return steps.list_steps(self._pool, run_id, first, last)
 
     def list_last_steps(self, run_id: str, count: int) -> Sequence[Step]:
         """Return the last `count` closed steps, in order."""
-        raise NotImplementedError
+        return steps.list_last_steps(self._pool, run_id, count)
 
     def list_step_numbers(self, run_id: str) -> Sequence[tuple[int, int, bool]]:
         """Return (step, attempt, closed) of every derived step, in order. Cheap."""
-        raise NotImplementedError
+        return steps.list_step_numbers(self._pool, run_id)
+
+    def get_step_diagnosis(self, run_id: str, attempt: int, step: int) -> str:
+        """Return the diagnosis stored with a step, as JSON; "" when there is none."""
+        return steps.get_diagnosis(self._pool, run_id, attempt, step)
 
     def list_stage_spans(self, run_id: str, attempt: int, step: int) -> Sequence[StageSpan]:
         """Return every window of a step, of all processes, once each."""
-        raise NotImplementedError
+        return steps.list_stage_spans(self._pool, run_id, attempt, step)
 
     def get_scalars(
         self, run_id: str, attempt: int, step: int
     ) -> tuple[Mapping[str, float], int | None]:
         """Return the step's logged scalars and when the newest arrived (ns)."""
-        raise NotImplementedError
+        return scalars.get_scalars(self._pool, run_id, attempt, step)
 
     def list_scalars(
         self, run_id: str, steps: Sequence[tuple[int, int]]
     ) -> Mapping[tuple[int, int], Mapping[str, float]]:
         """Return the scalars of many (attempt, step) pairs in one query."""
-        raise NotImplementedError
+        return scalars.list_scalars(self._pool, run_id, steps)
 
     def get_metric(self, run_id: str, names: Sequence[str]) -> Sequence[tuple[int, int, float]]:
         """Return (step, ts_ns, value) of the first of `names` that the run has."""
-        raise NotImplementedError
+        return scalars.get_metric(self._pool, run_id, names)
 
     def list_trajectories(
         self,
@@ -82,51 +83,70 @@ class Reader:
         limit: int = 100,
     ) -> Sequence[Trajectory]:
         """Return samples of a step; those of unknown step count when they end in `window_ns`."""
-        raise NotImplementedError
+        return trajectories.list_trajectories(
+            self._pool,
+            run_id,
+            attempt,
+            step,
+            window_ns=window_ns,
+            phase=phase,
+            order=order,
+            limit=limit,
+        )
 
     def find_trajectory(self, run_id: str, trajectory_id: str) -> Trajectory | None:
         """Return one sample, or None."""
-        raise NotImplementedError
+        return trajectories.find_trajectory(self._pool, run_id, trajectory_id)
 
     def list_trajectory_parts(self, run_id: str, trajectory_id: str) -> Sequence[TrajectoryPart]:
         """Return where a sample's time went, in order of time."""
-        raise NotImplementedError
+        return trajectories.list_parts(self._pool, run_id, trajectory_id)
 
     def list_group(
         self, run_id: str, attempt: int, step: int, group_id: str
     ) -> Sequence[Trajectory]:
         """Return the samples of one prompt's group in one step."""
-        raise NotImplementedError
+        return trajectories.list_group(self._pool, run_id, attempt, step, group_id)
 
     def list_stage_starts(self, run_id: str, attempt: int, since_ns: int) -> Sequence[StageStart]:
-        """Return announcements of open windows seen since a time, newest heartbeat of each."""
-        raise NotImplementedError
+        """Return announced windows whose newest heartbeat is not older than a time.
+
+        A window that has ended since is among them: its stage span tells.
+        """
+        return runs.list_stage_starts(self._pool, run_id, attempt, since_ns)
 
     def list_processes(self, run_id: str) -> Sequence[ProcessSeen]:
         """Return the processes of a run, newest sighting of each."""
-        raise NotImplementedError
+        return runs.list_processes(self._pool, run_id)
 
     def list_gpu_processes(self, since_ns: int) -> Sequence[GpuProcess]:
         """Return which process holds memory on which GPU, newest sighting of each since a time."""
-        raise NotImplementedError
+        return gpus.list_gpu_processes(self._pool, since_ns)
 
     def list_run_gpus(self, run_id: str) -> Sequence[RunGpu]:
         """Return the GPUs that the run holds or held."""
-        raise NotImplementedError
+        return gpus.list_run_gpus(self._pool, run_id)
 
     def list_gpus(self, since_ns: int) -> Sequence[GpuNow]:
         """Return the newest sample of each GPU seen since a time."""
-        raise NotImplementedError
+        return gpus.list_gpus(self._pool, since_ns)
 
     def get_gpu_heatmap(
         self, lanes: Sequence[RunGpu], field: str, start_ns: int, end_ns: int, max_bins: int
     ) -> GpuHeatmap:
-        """Return one field of the given GPUs, binned by mean; reads rollups when bins allow."""
-        raise NotImplementedError
+        """Return one field of the given GPUs, binned by mean; reads rollups when bins allow.
+
+        A bin is at least a second. Wide bins begin where a rollup row begins, a little before
+        `start_ns`: the answer says where.
+
+        Raises:
+            BadRequestError: A GPU sample has no such field.
+        """
+        return heatmap.get_heatmap(self._pool, lanes, field, start_ns, end_ns, max_bins)
 
     def close(self) -> None:
         """Close every client."""
-        raise NotImplementedError
+        self._pool.close()
 
 
 def open_reader(store: Store, threads: int = 4) -> Reader:
@@ -137,4 +157,4 @@ def open_reader(store: Store, threads: int = 4) -> Reader:
     Raises:
         StoreError: The database failed.
     """
-    raise NotImplementedError
+    return Reader(ClientPool(store.new_reader_client, threads))

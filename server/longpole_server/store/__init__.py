@@ -1,6 +1,7 @@
 """The store: every fact and every derived step, in ClickHouse, embedded or external."""
 
-from longpole_server.store.store import Store, StoreConfig, open_store
+from longpole_server.store.client import Client, StoreConfig
+from longpole_server.store.store import Store, open_store
 from longpole_server.store.writer import Writer
 
-__all__ = ["Store", "StoreConfig", "Writer", "open_store"]
+__all__ = ["Client", "Store", "StoreConfig", "Writer", "open_store"]

@@ -1,39 +1,54 @@
 """Opening the store: the lock, the database, its migrations, and the one writer."""
 
-from dataclasses import dataclass
-from pathlib import Path
-
+from longpole_server.errors import StoreError
+from longpole_server.store import migrations
+from longpole_server.store.client import (
+    READ_SETTINGS,
+    WRITE_SETTINGS,
+    Client,
+    StoreConfig,
+    connect,
+    create_database,
+)
+from longpole_server.store.lock import DirectoryLock
 from longpole_server.store.writer import Writer
 
 
-@dataclass(frozen=True, slots=True)
-class StoreConfig:
-    """Where the store is. Exactly one of `directory` and `url` is given.
+class Store:
+    """An open store. One per process; `spawn`, never `fork`, while it is open.
 
-    Attributes:
-        directory: Embedded store: created when missing, one process at a time.
-        url: External ClickHouse, e.g. `http://user:password@host:8123`.
-        database: Created when missing.
-        max_memory_bytes: Bound on what the embedded engine may use.
+    Args:
+        config: Where it is.
+        client: A connection that may write; closed with the store.
+        lock: Of the data directory; None for an external database.
     """
 
-    directory: Path | None = None
-    url: str | None = None
-    database: str = "longpole"
-    max_memory_bytes: int = 3 << 30
-
-
-class Store:
-    """An open store. One per process; `spawn`, never `fork`, while it is open."""
+    def __init__(self, config: StoreConfig, client: Client, lock: DirectoryLock | None) -> None:
+        self._config = config
+        self._client = client
+        self._lock = lock
+        self._writer = Writer(client)
 
     @property
     def writer(self) -> Writer:
         """The one writer."""
-        raise NotImplementedError
+        return self._writer
+
+    def new_reader_client(self) -> Client:
+        """Open a connection that cannot write. Its owner closes it before the store.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return connect(self._config, READ_SETTINGS)
 
     def close(self) -> None:
-        """Close every client and release the directory. The store can be opened again."""
-        raise NotImplementedError
+        """Close the writer's connection and release the directory. It can be opened again."""
+        try:
+            self._client.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
 
 def open_store(config: StoreConfig) -> Store:
@@ -42,6 +57,28 @@ def open_store(config: StoreConfig) -> Store:
     Raises:
         StoreLockedError: Another process holds the directory.
         StoreError: The database failed, or was written by a newer program.
-        ConfigError: Neither or both of directory and address were given.
     """
-    raise NotImplementedError
+    lock = _lock_directory(config)
+    try:
+        create_database(config)
+        client = connect(config, WRITE_SETTINGS)
+        try:
+            migrations.apply_pending(client)
+        except BaseException:
+            client.close()
+            raise
+        return Store(config, client, lock)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+
+
+def _lock_directory(config: StoreConfig) -> DirectoryLock | None:
+    if config.directory is None:
+        return None
+    try:
+        config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"Cannot create the data directory: {error}.") from error
+    return DirectoryLock(config.directory)

@@ -1,22 +1,54 @@
 """Writes records and derived steps into the store: one writer, idempotent by token."""
+# pyarrow carries no complete types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import os
 from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
 
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import Records
 from longpole_server.model.step import Step
+from longpole_server.store.activity import make_activity_rows
+from longpole_server.store.steps import make_step_rows
+from longpole_server.store.tables import RUN_GPUS, TABLES
+
+
+class Inserter(Protocol):
+    """What the writer needs of a connection."""
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Insert rows once for each token and table, however often it is called."""
+        ...
 
 
 class Writer:
-    """The one writer of a store. Not thread-safe: its owner calls it from one thread at a time."""
+    """The one writer of a store. Not thread-safe: its owner calls it from one thread at a time.
+
+    Args:
+        client: A connection that may write; its owner closes it.
+    """
+
+    def __init__(self, client: Inserter) -> None:
+        self._client = client
 
     def write(self, records: Records, token: str) -> None:
         """Insert a batch. The same token again changes nothing, whatever the batch holds.
 
+        After a failure some tables hold their part of the batch and others do not: the same call
+        again completes them, and repairs the rollups that a crash left short.
+
         Raises:
             StoreError: The database refused or failed; the caller retries with the same token.
         """
-        raise NotImplementedError
+        for field, table in TABLES.items():
+            batch = getattr(records, field)
+            if batch:
+                self._insert(table.name, table.make_rows(batch), token)
+        self._insert("run_activity", make_activity_rows(records), token)
 
     def write_steps(self, steps: Sequence[tuple[Step, str]], version: int) -> None:
         """Replace derived steps. Each comes with its diagnosis as JSON ("" for none).
@@ -24,9 +56,26 @@ class Writer:
         Args:
             steps: The steps with their `longpole.diagnosis/1` document.
             version: Grows with every call for the same step (UTC nanoseconds of the decision).
+
+        Raises:
+            StoreError: The database refused or failed; the caller may call again.
         """
-        raise NotImplementedError
+        self._insert("steps", make_step_rows(steps, version), _make_token())
 
     def write_run_gpus(self, run_gpus: Sequence[RunGpu]) -> None:
-        """Replace which run holds which GPU (key: run, attempt, gpu, since)."""
-        raise NotImplementedError
+        """Replace which run holds which GPU (key: run, attempt, gpu, since).
+
+        Raises:
+            StoreError: The database refused or failed; the caller may call again.
+        """
+        self._insert(RUN_GPUS.name, RUN_GPUS.make_rows(run_gpus), _make_token())
+
+    def _insert(self, table: str, rows: pa.Table, token: str) -> None:
+        if rows.num_rows:
+            self._client.insert(table, rows, f"{token}/{table}")
+
+
+def _make_token() -> str:
+    # Content that came before may come again (A, B, A): without a token of its own the database
+    # would take the third insert for a repetition of the first.
+    return os.urandom(16).hex()

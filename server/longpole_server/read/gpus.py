@@ -1,0 +1,70 @@
+"""GPUs: their newest samples, who uses them, and which run holds them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from longpole_server.model.gpu import GpuNow, RunGpu
+from longpole_server.model.records import GpuProcess
+from longpole_server.read.pool import ClientPool, make_records
+
+_LATEST = """
+SELECT * FROM gpu_latest FINAL
+WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+ORDER BY host, gpu_index, gpu_uuid
+"""
+_HELD = """
+SELECT * FROM run_gpus FINAL
+WHERE until_ns IS NULL OR until_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+ORDER BY since_ns
+"""
+_OF_RUN = """
+SELECT * FROM run_gpus FINAL WHERE run_id = {run_id:String}
+ORDER BY host, gpu_index, gpu_uuid, attempt, since_ns
+"""
+# A tuple, since argMax alone would skip a newest sighting whose memory is not reported.
+_PROCESSES = """
+SELECT
+    host, gpu_uuid, pid,
+    max(process.ts_ns) AS ts_ns,
+    argMax(tuple(process.memory_bytes), process.ts_ns).1 AS memory_bytes
+FROM gpu_processes AS process
+WHERE process.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+GROUP BY host, gpu_uuid, pid
+ORDER BY host, gpu_uuid, pid
+"""
+
+
+def list_gpus(pool: ClientPool, since_ns: int) -> Sequence[GpuNow]:
+    """Return the newest sample of each GPU seen since a time, with the run that held it then."""
+    parameters = {"since_ns": since_ns}
+    held: defaultdict[str, list[RunGpu]] = defaultdict(list)
+    for run_gpu in pool.select(RunGpu, _HELD, parameters):
+        held[run_gpu.gpu_uuid].append(run_gpu)
+    gpus: list[GpuNow] = []
+    for row in make_records(pool.query(_LATEST, parameters)):
+        holder = _find_holder(held[row["gpu_uuid"]], row["ts_ns"])
+        run_id, role = (holder.run_id, holder.role) if holder else (None, None)
+        gpus.append(GpuNow(**row, run_id=run_id, role=role))
+    return gpus
+
+
+def list_run_gpus(pool: ClientPool, run_id: str) -> Sequence[RunGpu]:
+    """Return the GPUs that the run holds or held, by host and index."""
+    return pool.select(RunGpu, _OF_RUN, {"run_id": run_id})
+
+
+def list_gpu_processes(pool: ClientPool, since_ns: int) -> Sequence[GpuProcess]:
+    """Return which process holds memory on which GPU, newest sighting of each since a time."""
+    return pool.select(GpuProcess, _PROCESSES, {"since_ns": since_ns})
+
+
+def _find_holder(candidates: Sequence[RunGpu], ts_ns: int) -> RunGpu | None:
+    """Return the last to take the GPU among those that held it at a time."""
+    return next(
+        (
+            run_gpu
+            for run_gpu in reversed(candidates)
+            if run_gpu.since_ns <= ts_ns and (run_gpu.until_ns is None or ts_ns <= run_gpu.until_ns)
+        ),
+        None,
+    )

@@ -1,0 +1,152 @@
+"""One GPU field over time, binned in the database, from rollups where the bins allow it."""
+# pyarrow carries no complete types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from longpole_server.errors import BadRequestError
+from longpole_server.model.gpu import GpuHeatmap, RunGpu
+from longpole_server.model.records import GpuSample
+from longpole_server.read.pool import ClientPool
+
+_SECOND_NS = 1_000_000_000
+
+# Fields of a GPU sample that can be averaged, and those of them that the rollups hold.
+GPU_FIELDS = tuple(
+    field.name
+    for field in fields(GpuSample)
+    if field.name not in ("host", "gpu_uuid", "gpu_index", "ts_ns", "model")
+)
+ROLLUP_FIELDS = (
+    "utilization_ratio",
+    "sm_active_ratio",
+    "tensor_active_ratio",
+    "dram_active_ratio",
+    "memory_used_bytes",
+    "power_watts",
+)
+
+# A range on `ts_ns` prunes the key's time bucket; the hosts prune what follows it in the key, which
+# does not lead to a GPU's identity.
+_RAW = """
+SELECT
+    gpu_uuid,
+    intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64}) AS bin,
+    avg(toFloat64({field:Identifier})) AS value
+FROM gpu_samples
+WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+  AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
+  AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
+  AND gpu_uuid IN {gpus:Array(String)}
+GROUP BY gpu_uuid, bin
+"""
+_ROLLUP = """
+SELECT
+    gpu_uuid,
+    intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64}) AS bin,
+    sum({field_sum:Identifier}) / sum({field_count:Identifier}) AS value
+FROM {table:Identifier}
+WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+  AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
+  AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
+  AND gpu_uuid IN {gpus:Array(String)}
+GROUP BY gpu_uuid, bin
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """How a time range is cut.
+
+    Attributes:
+        rollup_s: Seconds of the rollup to read: 60, 10, or 0 for samples as they are.
+        start_ns: Not after the start asked for, and less than `rollup_s` before it.
+        bin_ns: A whole number of seconds, and of `rollup_s`.
+    """
+
+    rollup_s: int
+    start_ns: int
+    bin_ns: int
+    num_bins: int
+
+    @property
+    def end_ns(self) -> int:
+        """Where the last bin ends."""
+        return self.start_ns + self.num_bins * self.bin_ns
+
+
+def plan_bins(start_ns: int, end_ns: int, max_bins: int, *, has_rollup: bool) -> Bins:
+    """Cut a range into at most `max_bins` bins, each as short as that allows.
+
+    A bin is never shorter than a second. Of 20 s and more it consists of whole rollup rows,
+    where the field `has_rollup`, and then the range begins where such a row begins.
+    """
+    seconds = max(_divide_up(end_ns - start_ns, max(max_bins, 1) * _SECOND_NS), 1)
+    rollup_s = next((each for each in (60, 10) if has_rollup and seconds >= 2 * each), 0)
+    unit_ns = (rollup_s or 1) * _SECOND_NS
+    if rollup_s:
+        start_ns -= start_ns % unit_ns
+    bin_ns = _divide_up(seconds * _SECOND_NS, unit_ns) * unit_ns
+    if _divide_up(end_ns - start_ns, bin_ns) > max(max_bins, 1):
+        # The earlier start needs a bin more than there is room for.
+        bin_ns += unit_ns
+    return Bins(rollup_s, start_ns, bin_ns, max(_divide_up(end_ns - start_ns, bin_ns), 0))
+
+
+def get_heatmap(
+    pool: ClientPool,
+    lanes: Sequence[RunGpu],
+    field: str,
+    start_ns: int,
+    end_ns: int,
+    max_bins: int,
+) -> GpuHeatmap:
+    """Return one field of the given GPUs, binned by mean.
+
+    Raises:
+        BadRequestError: A GPU sample has no such field.
+    """
+    if field not in GPU_FIELDS:
+        raise BadRequestError(f"GPUs have no field {field!r}.", "One of: " + ", ".join(GPU_FIELDS))
+    bins = plan_bins(start_ns, end_ns, max_bins, has_rollup=field in ROLLUP_FIELDS)
+    rows = {gpu: row for row, gpu in enumerate(dict.fromkeys(lane.gpu_uuid for lane in lanes))}
+    values = np.full((len(rows), bins.num_bins), np.nan, dtype=np.float32)
+    if values.size:
+        _fill(values, rows, _query(pool, bins, field, list(rows)))
+    lane_rows = [rows[lane.gpu_uuid] for lane in lanes]
+    return GpuHeatmap(field, tuple(lanes), bins.start_ns, bins.bin_ns, values[lane_rows])
+
+
+def _query(pool: ClientPool, bins: Bins, field: str, gpus: Sequence[str]) -> pa.Table:
+    parameters = {
+        "gpus": gpus,
+        "start_ns": bins.start_ns,
+        "end_ns": bins.end_ns,
+        "bin_ns": bins.bin_ns,
+    }
+    if not bins.rollup_s:
+        return pool.query(_RAW, {**parameters, "field": field})
+    columns = {
+        "table": f"gpu_samples_{bins.rollup_s}s",
+        "field_sum": f"{field}_sum",
+        "field_count": f"{field}_count",
+    }
+    return pool.query(_ROLLUP, {**parameters, **columns})
+
+
+def _fill(values: NDArray[np.float32], rows: Mapping[str, int], table: pa.Table) -> None:
+    gpus = table["gpu_uuid"].combine_chunks().dictionary_encode()
+    row_of_code = np.array([rows[str(gpu)] for gpu in gpus.dictionary.to_pylist()], dtype=np.intp)
+    if row_of_code.size:
+        codes = gpus.indices.to_numpy(zero_copy_only=False)
+        values[row_of_code[codes], table["bin"].to_numpy()] = table["value"].to_numpy()
+
+
+def _divide_up(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)

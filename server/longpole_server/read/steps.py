@@ -1,0 +1,88 @@
+"""Steps, and the windows they are made of.
+
+A step recorded under several attempts counts once, as its latest attempt has it. What an earlier
+attempt did beyond the point of resume stays until a later attempt has done it again.
+"""
+
+from collections.abc import Sequence
+
+from longpole_server.model.records import StageSpan
+from longpole_server.model.step import Step
+from longpole_server.read.pool import ClientPool, make_records, make_rows
+from longpole_server.store.steps import read_step
+
+_RANGE = """
+SELECT * EXCEPT (version, diagnosis) FROM steps FINAL
+WHERE run_id = {run_id:String} AND step BETWEEN {first:Int64} AND {last:Int64}
+ORDER BY step, attempt DESC
+LIMIT 1 BY step
+"""
+# The wide columns are read for the chosen steps only.
+_LAST = """
+SELECT * EXCEPT (version, diagnosis) FROM steps FINAL
+WHERE run_id = {run_id:String} AND (attempt, step) IN (
+    SELECT attempt, step FROM (
+        SELECT attempt, step, closed_by FROM steps FINAL
+        WHERE run_id = {run_id:String}
+        ORDER BY step, attempt DESC
+        LIMIT 1 BY step
+    )
+    WHERE closed_by IS NOT NULL
+    ORDER BY step DESC
+    LIMIT {count:UInt64}
+)
+ORDER BY step
+"""
+_NUMBERS = """
+SELECT step, attempt, closed_by IS NOT NULL FROM steps FINAL
+WHERE run_id = {run_id:String}
+ORDER BY step, attempt DESC
+LIMIT 1 BY step
+"""
+_DIAGNOSIS = """
+SELECT diagnosis FROM steps FINAL
+WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
+"""
+_SPANS = """
+SELECT * FROM stage_spans FINAL
+WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
+ORDER BY start_ns, end_ns, span_id
+"""
+_FIRST, _LAST_POSSIBLE = -(1 << 63), (1 << 63) - 1
+
+
+def list_steps(
+    pool: ClientPool, run_id: str, first: int | None, last: int | None
+) -> Sequence[Step]:
+    """Return the steps of an inclusive range, in order; None is open."""
+    parameters = {
+        "run_id": run_id,
+        "first": _FIRST if first is None else first,
+        "last": _LAST_POSSIBLE if last is None else last,
+    }
+    return [read_step(row) for row in make_records(pool.query(_RANGE, parameters))]
+
+
+def list_last_steps(pool: ClientPool, run_id: str, count: int) -> Sequence[Step]:
+    """Return the last `count` closed steps, in order."""
+    table = pool.query(_LAST, {"run_id": run_id, "count": count})
+    return [read_step(row) for row in make_records(table)]
+
+
+def list_step_numbers(pool: ClientPool, run_id: str) -> Sequence[tuple[int, int, bool]]:
+    """Return (step, attempt, closed) of every step, in order."""
+    rows = make_rows(pool.query(_NUMBERS, {"run_id": run_id}))
+    return [(step, attempt, bool(closed)) for step, attempt, closed in rows]
+
+
+def get_diagnosis(pool: ClientPool, run_id: str, attempt: int, step: int) -> str:
+    """Return the diagnosis that was stored with a step, "" when there is none."""
+    parameters = {"run_id": run_id, "attempt": attempt, "step": step}
+    rows = make_rows(pool.query(_DIAGNOSIS, parameters))
+    return str(rows[0][0]) if rows else ""
+
+
+def list_stage_spans(pool: ClientPool, run_id: str, attempt: int, step: int) -> Sequence[StageSpan]:
+    """Return every window of a step, of all processes, once each, by start."""
+    parameters = {"run_id": run_id, "attempt": attempt, "step": step}
+    return pool.select(StageSpan, _SPANS, parameters)

@@ -1,0 +1,119 @@
+"""Samples of a step, and where one sample's time went."""
+
+from collections.abc import Sequence
+
+from longpole_server.model.records import UNKNOWN_STEP
+from longpole_server.model.trajectory import Trajectory, TrajectoryPart
+from longpole_server.read.pool import ClientPool
+
+# A sample of unknown step belongs to the step whose window holds its end.
+_OF_STEP = """
+SELECT
+    * EXCEPT step,
+    {step:Int64} AS step,
+    toUnixTimestamp64Nano(end_ns) - toUnixTimestamp64Nano(start_ns) AS duration_ns,
+    duration_ns / 1e9 AS duration_s
+FROM trajectories FINAL
+WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
+  AND (trajectories.step = {step:Int64} OR (
+    trajectories.step = {unknown:Int64}
+    AND end_ns > fromUnixTimestamp64Nano({window_start_ns:Int64})
+    AND end_ns <= fromUnixTimestamp64Nano({window_end_ns:Int64})
+  ))
+  AND ({phase:Nullable(String)} IS NULL OR phase = {phase:Nullable(String)})
+ORDER BY
+    multiIf(
+        {order:String} = '-duration', -duration_ns,
+        {order:String} = 'duration', duration_ns,
+        {order:String} = '-output_tokens', -output_tokens,
+        {order:String} = 'output_tokens', output_tokens,
+        toUnixTimestamp64Nano(start_ns)
+    ) ASC NULLS LAST,
+    start_ns, trajectory_id, span_id
+LIMIT {limit:UInt64}
+"""
+_ONE = """
+SELECT
+    *,
+    (toUnixTimestamp64Nano(end_ns) - toUnixTimestamp64Nano(start_ns)) / 1e9 AS duration_s
+FROM trajectories FINAL
+WHERE run_id = {run_id:String} AND trajectory_id = {trajectory_id:String}
+ORDER BY attempt DESC, step DESC, end_ns DESC
+LIMIT 1
+"""
+_GROUP = """
+SELECT
+    *,
+    (toUnixTimestamp64Nano(end_ns) - toUnixTimestamp64Nano(start_ns)) / 1e9 AS duration_s
+FROM trajectories FINAL
+WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
+  AND group_id = {group_id:String}
+ORDER BY start_ns, trajectory_id, span_id
+"""
+_PARTS = """
+SELECT * FROM trajectory_spans FINAL
+WHERE run_id = {run_id:String} AND trajectory_id = {trajectory_id:String}
+  AND attempt = (
+    SELECT max(attempt) FROM trajectory_spans
+    WHERE run_id = {run_id:String} AND trajectory_id = {trajectory_id:String}
+  )
+ORDER BY start_ns, end_ns, span_id
+"""
+
+
+def list_trajectories(
+    pool: ClientPool,
+    run_id: str,
+    attempt: int,
+    step: int,
+    *,
+    window_ns: tuple[int, int] | None,
+    phase: str | None,
+    order: str,
+    limit: int,
+) -> Sequence[Trajectory]:
+    """Return samples of a step; those of unknown step count when they end in `window_ns`.
+
+    Args:
+        pool: Where to ask.
+        run_id: The run.
+        attempt: Its attempt.
+        step: The step.
+        window_ns: Start (excluded) and end (included) of the step; None takes known ones only.
+        phase: `train`, `validation`, or None for all.
+        order: `-duration`, `duration`, `-output_tokens`, `output_tokens`; else by start.
+        limit: At most so many.
+    """
+    start_ns, end_ns = window_ns or (0, 0)
+    parameters = {
+        "run_id": run_id,
+        "attempt": attempt,
+        "step": step,
+        "unknown": UNKNOWN_STEP,
+        "window_start_ns": start_ns,
+        "window_end_ns": end_ns,
+        "phase": phase,
+        "order": order,
+        "limit": limit,
+    }
+    return pool.select(Trajectory, _OF_STEP, parameters)
+
+
+def find_trajectory(pool: ClientPool, run_id: str, trajectory_id: str) -> Trajectory | None:
+    """Return one sample of the latest attempt that has it, or None."""
+    parameters = {"run_id": run_id, "trajectory_id": trajectory_id}
+    return next(iter(pool.select(Trajectory, _ONE, parameters)), None)
+
+
+def list_parts(pool: ClientPool, run_id: str, trajectory_id: str) -> Sequence[TrajectoryPart]:
+    """Return where a sample's time went, in order of time."""
+    parameters = {"run_id": run_id, "trajectory_id": trajectory_id}
+    return pool.select(TrajectoryPart, _PARTS, parameters)
+
+
+def list_group(
+    pool: ClientPool, run_id: str, attempt: int, step: int, group_id: str
+) -> Sequence[Trajectory]:
+    """Return the samples of one prompt's group in one step."""
+    parameters = {"run_id": run_id, "attempt": attempt, "step": step, "group_id": group_id}
+    return pool.select(Trajectory, _GROUP, parameters)
