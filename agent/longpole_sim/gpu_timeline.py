@@ -1,0 +1,184 @@
+"""What every GPU of the cluster shows over one step."""
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from longpole.conventions.stages import GEN, SAVE_CHECKPOINT, TESTING, UPDATE_CRITIC, UPDATE_WEIGHTS
+from longpole_sim import levels
+from longpole_sim.cluster import Gpu, Replica
+from longpole_sim.levels import GpuLevels
+from longpole_sim.plan import StagePlan, StepPlan, TrajectoryPlan
+from longpole_sim.rollout import running_changes
+from longpole_sim.samples import SLOW_REPLICA
+from longpole_sim.workload import Run
+
+# Parts into which a rollout is cut; within one, the running sequences are averaged.
+_ROLLOUT_PARTS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Constant levels from `start_s` to `end_s` of the step."""
+
+    start_s: float
+    end_s: float
+    levels: GpuLevels
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimeline:
+    """Levels of every GPU over a step and what follows it, without holes, from second 0."""
+
+    segments: Mapping[Gpu, Sequence[Segment]]
+    stages: Sequence[StagePlan]
+    incident_start_s: float = math.inf
+
+    def mean_levels(self, gpu: Gpu, start_s: float, end_s: float) -> GpuLevels:
+        """Return a GPU's levels averaged over a window, as sampled counters are.
+
+        After the end of the timeline its last levels go on.
+        """
+        segments = self.segments[gpu]
+        first = max(0, bisect.bisect_right(segments, start_s, key=_start) - 1)
+        mean, weight_s = segments[first].levels, 0.0
+        for i in range(first, len(segments)):
+            segment = segments[i]
+            is_last = i == len(segments) - 1
+            until_s = end_s if is_last else min(end_s, segment.end_s)
+            overlap_s = until_s - max(start_s, segment.start_s)
+            if overlap_s > 0:
+                weight_s += overlap_s
+                mean = mean.blended(segment.levels, overlap_s / weight_s)
+            if segment.end_s >= end_s:
+                break
+        return mean
+
+    def stage_at(self, second: float) -> str:
+        """Return the stage that runs at a second of the step, or an empty string."""
+        for stage in self.stages:
+            if stage.start_s <= second < stage.end_s:
+                return stage.stage
+        if second >= self.incident_start_s:
+            return self.stages[-1].stage
+        return ""
+
+
+def _start(segment: Segment) -> float:
+    return segment.start_s
+
+
+def make_timeline(run: Run, plan: StepPlan) -> GpuTimeline:
+    """Return the GPUs' levels for a planned step."""
+    stages = [*plan.stages, *plan.between]
+    by_gpu: dict[Gpu, Sequence[Segment]] = {}
+    for replica in run.cluster.replicas:
+        segments = list(_replica_segments(run, plan, stages, replica))
+        by_gpu.update(dict.fromkeys(replica.gpus, segments))
+    incident_start_s = plan.stages[-1].start_s if plan.incident else math.inf
+    return GpuTimeline(by_gpu, stages, incident_start_s)
+
+
+def _replica_segments(
+    run: Run, plan: StepPlan, stages: Sequence[StagePlan], replica: Replica
+) -> list[Segment]:
+    segments: list[Segment] = []
+    now_s = 0.0
+    for stage in stages:
+        if stage.start_s > now_s:
+            segments.append(Segment(now_s, stage.start_s, levels.waiting("")))
+        segments.extend(_stage_segments(run, plan, stage, replica))
+        now_s = stage.end_s
+    segments.append(Segment(now_s, max(now_s, plan.next_s), _after(plan)))
+    return segments
+
+
+def _after(plan: StepPlan) -> GpuLevels:
+    if plan.incident is not None and plan.incident.kind == "hang":
+        return levels.hanging(plan.incident.stage)
+    return levels.waiting("")
+
+
+def _stage_segments(
+    run: Run, plan: StepPlan, stage: StagePlan, replica: Replica
+) -> Sequence[Segment]:
+    name = stage.stage
+    if plan.incident is not None and stage is plan.stages[-1]:
+        return _incident_segments(plan, stage)
+    if name == GEN:
+        return _rollout_segments(run, stage, replica, plan.trajectories)
+    if name == TESTING:
+        return _rollout_segments(run, stage, replica, plan.validation)
+    if name in levels.FORWARD_STAGES:
+        busy = levels.computing(name, plan.mfu["actor_infer"])
+        return [Segment(stage.start_s, stage.end_s, busy)]
+    if name in levels.UPDATE_STAGES:
+        mfu = plan.mfu["critic" if name == UPDATE_CRITIC else "actor"]
+        return _update_segments(run, stage, mfu)
+    if name == UPDATE_WEIGHTS:
+        return _sync_segments(stage)
+    if name == SAVE_CHECKPOINT:
+        return [Segment(stage.start_s, stage.end_s, levels.saving())]
+    return [Segment(stage.start_s, stage.end_s, levels.waiting(name))]
+
+
+def _incident_segments(plan: StepPlan, stage: StagePlan) -> list[Segment]:
+    """The stage runs for a third of its time before it hangs or dies."""
+    turn_s = stage.start_s + stage.duration_s / 3.0
+    busy = levels.waiting(stage.stage)
+    if stage.stage in levels.UPDATE_STAGES:
+        busy = levels.computing(stage.stage, plan.mfu["actor"])
+    return [
+        Segment(stage.start_s, turn_s, busy),
+        Segment(turn_s, stage.end_s, levels.hanging(stage.stage)),
+    ]
+
+
+def _rollout_segments(
+    run: Run, stage: StagePlan, replica: Replica, trajectories: Sequence[TrajectoryPlan]
+) -> list[Segment]:
+    own = [item.parts for item in trajectories if item.replica == replica.name]
+    throttled = run.scenario.slow_replica_speed < 1.0 and replica.index == SLOW_REPLICA
+    changes = [(stage.start_s, 0), *running_changes(own), (stage.end_s, 0)]
+    width_s = stage.duration_s / _ROLLOUT_PARTS
+    busy_s = [0.0] * _ROLLOUT_PARTS
+    for (from_s, count), (to_s, _) in pairwise(changes):
+        first = int((from_s - stage.start_s) / width_s)
+        last = min(_ROLLOUT_PARTS - 1, int((to_s - stage.start_s) / width_s))
+        for part in range(first, last + 1):
+            left_s = stage.start_s + part * width_s
+            overlap_s = min(to_s, left_s + width_s) - max(from_s, left_s)
+            busy_s[part] += count * max(0.0, overlap_s)
+    return [
+        Segment(
+            stage.start_s + part * width_s,
+            stage.start_s + (part + 1) * width_s,
+            levels.decoding(seconds / width_s / len(replica.gpus), throttled),
+        )
+        for part, seconds in enumerate(busy_s)
+    ]
+
+
+def _update_segments(run: Run, stage: StagePlan, mfu: float) -> list[Segment]:
+    bubble_ratio = run.scenario.bubble_ratio
+    # The stage's MFU includes the bubbles; outside them the kernels do better.
+    busy = levels.computing(stage.stage, mfu / (1.0 - bubble_ratio))
+    width_s = stage.duration_s / run.scenario.mini_batches
+    segments: list[Segment] = []
+    for i in range(run.scenario.mini_batches):
+        start_s = stage.start_s + i * width_s
+        turn_s = start_s + (1.0 - bubble_ratio) * width_s
+        segments.append(Segment(start_s, turn_s, busy))
+        segments.append(Segment(turn_s, start_s + width_s, levels.bubble(busy)))
+    return segments
+
+
+def _sync_segments(stage: StagePlan) -> list[Segment]:
+    idle = levels.waiting(UPDATE_WEIGHTS)
+    moving = levels.transferring(stage.method or "nccl")
+    return [
+        Segment(phase.start_s, phase.end_s, moving if phase.phase == "transfer" else idle)
+        for phase in stage.phases
+    ]
