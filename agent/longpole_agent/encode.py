@@ -1,0 +1,94 @@
+"""Points to an OTLP metrics request."""
+
+from collections.abc import Iterable, Sequence
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AggregationTemporality,
+    DataPointFlags,
+    Metric,
+    NumberDataPoint,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from longpole import __version__
+from longpole.conventions.attributes import HOST_NAME, PROCESS_PID, SERVICE_NAME
+from longpole_agent.sources.source import Attributes, Point
+
+_SCOPE = "longpole.agent"
+_SERVICE = "longpole-agent"
+
+
+class MetricsEncoder:
+    """Encodes points under one resource: this node, this process.
+
+    Args:
+        host_name: `host.name` of everything sampled here.
+        pid: Process id of the agent.
+    """
+
+    def __init__(self, host_name: str, pid: int) -> None:
+        identity: Attributes = (
+            (SERVICE_NAME, _SERVICE),
+            ("service.version", __version__),
+            (HOST_NAME, host_name),
+            (PROCESS_PID, pid),
+        )
+        self._resource = Resource(attributes=_encode_attributes(identity))
+        self._scope = InstrumentationScope(name=_SCOPE, version=__version__)
+
+    def encode(self, points: Iterable[Point]) -> bytes:
+        """Return one `ExportMetricsServiceRequest` with a metric per name."""
+        metrics: dict[str, Metric] = {}
+        attributes: dict[Attributes, list[KeyValue]] = {}
+        for point in points:
+            metric = metrics.get(point.metric)
+            if metric is None:
+                metric = metrics[point.metric] = _begin_metric(point)
+            encoded = attributes.get(point.attributes)
+            if encoded is None:
+                encoded = attributes[point.attributes] = _encode_attributes(point.attributes)
+            points_of_metric = metric.gauge if point.kind == "gauge" else metric.sum
+            points_of_metric.data_points.append(_encode_point(point, encoded))
+        request = ExportMetricsServiceRequest()
+        of_resource = request.resource_metrics.add(resource=self._resource)
+        of_resource.scope_metrics.add(scope=self._scope, metrics=metrics.values())
+        return request.SerializeToString()
+
+
+def _begin_metric(point: Point) -> Metric:
+    metric = Metric(name=point.metric, unit=point.unit)
+    if point.kind == "gauge":
+        metric.gauge.SetInParent()
+    else:
+        metric.sum.is_monotonic = point.kind == "counter"
+        metric.sum.aggregation_temporality = (
+            AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+        )
+    return metric
+
+
+def _encode_point(point: Point, attributes: Sequence[KeyValue]) -> NumberDataPoint:
+    encoded = NumberDataPoint(time_unix_nano=point.ts_ns, attributes=attributes)
+    if point.value is None:
+        encoded.flags = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
+    elif isinstance(point.value, int):
+        encoded.as_int = point.value
+    else:
+        encoded.as_double = point.value
+    return encoded
+
+
+def _encode_attributes(attributes: Attributes) -> list[KeyValue]:
+    return [
+        KeyValue(
+            key=key,
+            value=AnyValue(int_value=value)
+            if isinstance(value, int)
+            else AnyValue(string_value=value),
+        )
+        for key, value in attributes
+    ]

@@ -1,0 +1,1 @@
+"""OTLP over HTTP and gRPC: requests are kept as they came, and answered once they are durable."""

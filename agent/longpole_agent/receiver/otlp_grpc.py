@@ -1,0 +1,71 @@
+"""OTLP/gRPC: the three Export methods on raw bytes, nothing decoded."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import grpc
+import grpc.aio
+
+from longpole.spool import SpoolError
+from longpole_agent.batch import PROTOBUF, Signal
+from longpole_agent.errors import BusyError
+from longpole_agent.receiver.otlp_http import Store
+from longpole_agent.receiver.room import Room
+
+_SIGNAL_OF_METHOD: dict[str, Signal] = {
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": "metrics",
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
+}
+# An empty Export*ServiceResponse: everything was accepted.
+_ACCEPTED = b""
+
+_Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
+_Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+def make_grpc_server(store: Store, room: Room, max_request_bytes: int) -> grpc.aio.Server:
+    """Return a server without a port, not started.
+
+    Args:
+        store: Makes a request durable; raises `BusyError` or `SpoolError`.
+        room: Bound of all requests in flight.
+        max_request_bytes: Bound of one request after decompression; gRPC itself refuses more.
+    """
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", max_request_bytes),
+            # Two agents must not share a port by accident.
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    server.add_generic_rpc_handlers([_OtlpHandler(store, room)])
+    return server
+
+
+class _OtlpHandler(grpc.GenericRpcHandler):
+    def __init__(self, store: Store, room: Room) -> None:
+        self._handlers: dict[str, _Handler] = {
+            method: grpc.unary_unary_rpc_method_handler(_make_export(signal, store, room))
+            for method, signal in _SIGNAL_OF_METHOD.items()
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
+        return self._handlers.get(handler_call_details.method)
+
+
+def _make_export(
+    signal: Signal, store: Store, room: Room
+) -> Callable[[bytes, _Context], Awaitable[bytes]]:
+    async def export(request: bytes, context: _Context) -> bytes:
+        try:
+            with room.reserve() as reservation:
+                reservation.grow(len(request))
+                if request:
+                    await store(signal, request, PROTOBUF, "")
+        except (BusyError, SpoolError) as error:
+            # UNAVAILABLE is the status that OTLP clients retry.
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        return _ACCEPTED
+
+    return export

@@ -1,0 +1,1 @@
+"""What can be sampled: one file per source, all behind `source.Source`."""
