@@ -1,5 +1,32 @@
 """Longpole: find what an RL training loop is waiting for."""
 
 from longpole._version import __version__
+from longpole.recording import (
+    flush,
+    init,
+    log,
+    shutdown,
+    stage,
+    stats,
+    step,
+    sync_phase,
+    trajectory,
+)
+from longpole.stats import Stats
+from longpole.windows import StageWindow, StepWindow
 
-__all__ = ["__version__"]
+__all__ = [
+    "StageWindow",
+    "Stats",
+    "StepWindow",
+    "__version__",
+    "flush",
+    "init",
+    "log",
+    "shutdown",
+    "stage",
+    "stats",
+    "step",
+    "sync_phase",
+    "trajectory",
+]

@@ -1,0 +1,121 @@
+"""One POST to the receiver over a kept connection.
+
+The standard library on purpose: it reads no proxy settings and no `.netrc`, draws nothing from
+the global `random` state that trainers seed, and its timeouts are ours.
+"""
+
+import gzip
+import http.client
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from longpole._version import __version__
+from longpole.errors import ReceiverUnreachable
+from longpole.settings import Settings
+
+_MIN_GZIP_BYTES = 1024
+_MAX_REPLY_BYTES = 64 * 1024
+_STALE_CONNECTION = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the receiver answered. `retry_after_s` is None unless it asked for a pause."""
+
+    status: int
+    retry_after_s: float | None = None
+
+
+class HttpPost:
+    """Posts protobuf bodies to one endpoint. One thread at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._endpoint = settings.endpoint
+        self._certificate_file = settings.certificate_file
+        self._headers = {
+            **_parse_headers(settings.headers),
+            "Content-Type": "application/x-protobuf",
+            "User-Agent": f"longpole/{__version__}",
+        }
+        self._connection: http.client.HTTPConnection | None = None
+
+    def post(self, path: str, body: bytes, token: str | None, timeout_s: float) -> Reply:
+        """Send one body; `timeout_s` bounds the connection and each wait for the receiver.
+
+        Raises:
+            ReceiverUnreachable: No answer.
+        """
+        headers = dict(self._headers)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        if not self._endpoint.is_loopback and len(body) >= _MIN_GZIP_BYTES:
+            body = gzip.compress(body, compresslevel=1)
+            headers["Content-Encoding"] = "gzip"
+        try:
+            return self._exchange(path, body, headers, timeout_s)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise ReceiverUnreachable(
+                f"{self._endpoint}: {error or type(error).__name__}"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connection; the next post opens a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _exchange(
+        self, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> Reply:
+        was_kept = self._connection is not None
+        try:
+            return self._request(path, body, headers, timeout_s)
+        except _STALE_CONNECTION:
+            # The receiver closed a kept connection while it was idle: not an outage.
+            self.close()
+            if not was_kept:
+                raise
+            return self._request(path, body, headers, timeout_s)
+
+    def _request(
+        self, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> Reply:
+        connection = self._connect(timeout_s)
+        connection.request("POST", self._endpoint.path + path, body=body, headers=dict(headers))
+        response = connection.getresponse()
+        response.read(_MAX_REPLY_BYTES)
+        if not response.isclosed():
+            self.close()
+        return Reply(response.status, _parse_retry_after(response.getheader("Retry-After")))
+
+    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
+        connection = self._connection
+        if connection is None:
+            endpoint = self._endpoint
+            if endpoint.scheme == "https":
+                context = ssl.create_default_context(cafile=self._certificate_file)
+                connection = http.client.HTTPSConnection(
+                    endpoint.host, endpoint.port, timeout=timeout_s, context=context
+                )
+            else:
+                connection = http.client.HTTPConnection(
+                    endpoint.host, endpoint.port, timeout=timeout_s
+                )
+            self._connection = connection
+        elif connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+        return connection
+
+
+def _parse_headers(text: str) -> dict[str, str]:
+    if not text:
+        return {}
+    from opentelemetry.util.re import parse_env_headers  # needed by few
+
+    return dict(parse_env_headers(text, liberal=True))
+
+
+def _parse_retry_after(text: str | None) -> float | None:
+    return float(text) if text and text.strip().isdigit() else None

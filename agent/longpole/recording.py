@@ -1,0 +1,277 @@
+"""The public calls.
+
+None of them raises into the trainer or waits for the network, except `flush` and `shutdown`,
+which wait for as long as they are told.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from longpole.declaration import Declaration
+from longpole.errors import LongpoleError
+from longpole.process import FINISHED, Process
+from longpole.stats import Stats
+from longpole.values import to_iteration, to_number
+from longpole.windows import INERT_STAGE, INERT_STEP, StageWindow, StepWindow
+
+if TYPE_CHECKING:
+    from longpole.trajectories import Part
+
+_process = Process()
+
+
+def init(
+    run_id: str | None = None,
+    project: str | None = None,
+    *,
+    name: str | None = None,
+    system: str | None = None,
+    system_version: str | None = None,
+    algorithm: str | None = None,
+    mode: str | None = None,
+    role: str = "controller",
+    attempt: int | None = None,
+    gpu_count: int | None = None,
+    gpu_ids: Sequence[str] | None = None,
+    model_name: str | None = None,
+    model_config: Mapping[str, object] | None = None,
+    staleness_bound: float | None = None,
+    staleness_basis: str | None = None,
+    config: Mapping[str, object] | None = None,
+    endpoint: str | None = None,
+    token: str | None = None,
+    instance: str | None = None,
+    host: str | None = None,
+) -> None:
+    """Begin recording this process and announce the run. Once per process; never raises.
+
+    Args:
+        run_id: The run; default `LONGPOLE_RUN_ID`, else `<project>/<name>` when both are known,
+            else the receiver makes one up from service and host.
+        project: Project for people; default `LONGPOLE_PROJECT`.
+        name: Name of the run for people; default `LONGPOLE_RUN_NAME`.
+        system: Training framework, such as `verl`.
+        system_version: Its version.
+        algorithm: `ppo`, `grpo`, ...
+        mode: `sync`, `colocate_async`, `one_step_off`, `fully_async` or `separate_async`.
+        role: What this process does: `controller` runs the training loop.
+        attempt: Which start of the run this is; default `LONGPOLE_RUN_ATTEMPT`, else the receiver
+            counts.
+        gpu_count: All GPUs the run holds.
+        gpu_ids: UUIDs of this process's GPUs; default `CUDA_VISIBLE_DEVICES` if it names UUIDs.
+        model_name: Name of the model.
+        model_config: Its Hugging Face configuration, for FLOPs.
+        staleness_bound: Allowed lag of samples behind the policy.
+        staleness_basis: What the lag counts: `versions`, `sample_fraction`, `tokens`, `scheduling`.
+        config: Settings that explain a verdict; nested keys are joined by dots, secrets redacted.
+        endpoint: OTLP/HTTP receiver; default `LONGPOLE_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`,
+            `http://127.0.0.1:4318`.
+        token: Bearer token; default `LONGPOLE_TOKEN`, or the content of `LONGPOLE_TOKEN_FILE`.
+        instance: Name of this rollout replica.
+        host: Name of this machine; default `LONGPOLE_HOST_NAME`, else the system's.
+    """
+    declaration = Declaration(
+        run_id=run_id,
+        project=project,
+        name=name,
+        system=system,
+        system_version=system_version,
+        algorithm=algorithm,
+        mode=mode,
+        role=role,
+        attempt=attempt,
+        gpu_count=gpu_count,
+        gpu_ids=gpu_ids,
+        model_name=model_name,
+        model_config=model_config,
+        staleness_bound=staleness_bound,
+        staleness_basis=staleness_basis,
+        instance=instance,
+        host=host,
+    )
+    try:
+        _process.open(declaration, config or {}, endpoint, token)
+    except LongpoleError as error:
+        _process.complaints.report("init_failed", "recording is off: %s", error)
+    except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
+        _process.complaints.report("init_failed", "recording is off: %r", error)
+
+
+def step(iteration: int) -> StepWindow:
+    """Return the window of one training step, for `with longpole.step(i):`."""
+    session = _process.session or _process.resume("step")
+    return INERT_STEP if session is None else session.windows.build_step(iteration)
+
+
+def stage(
+    name: str,
+    *,
+    step: int | None = None,
+    method: str | None = None,
+    bytes: int | None = None,  # noqa: A002 - the public word for it
+    delta_ratio: float | None = None,
+) -> StageWindow:
+    """Return the window of a stage, for `with longpole.stage("gen"):`. Stages nest.
+
+    Args:
+        name: `gen`, `reward`, `old_log_prob`, `update_actor`, `update_weights`, ... or the
+            framework's own word for it.
+        step: The step it belongs to; default the open step, else the last one of this process.
+        method: How a weight sync moves weights, such as `nccl`.
+        bytes: How much it moves.
+        delta_ratio: The ratio of weights it moves, 0..1.
+    """
+    session = _process.session or _process.resume("stage")
+    if session is None:
+        return INERT_STAGE
+    return session.windows.build_stage(name, step, method, bytes, delta_ratio)
+
+
+def sync_phase(name: str) -> StageWindow:
+    """Return the window of a phase of the weight sync around it, such as `transfer`."""
+    session = _process.session or _process.resume("sync_phase")
+    return INERT_STAGE if session is None else session.windows.build_sync_phase(name)
+
+
+def trajectory(
+    trajectory_id: str | None = None,
+    *,
+    start_ns: int,
+    end_ns: int,
+    step: int | None = None,
+    phase: str = "train",
+    group_id: str | None = None,
+    generate_s: float | None = None,
+    tool_s: float | None = None,
+    score_s: float | None = None,
+    queue_s: float | None = None,
+    paused_s: float | None = None,
+    input_tokens: int | None = None,
+    output_tokens: int | None = None,
+    turns: int | None = None,
+    preemptions: int | None = None,
+    status: str | None = None,
+    reward: float | None = None,
+    policy_version_start: int | None = None,
+    policy_version_end: int | None = None,
+    replica: str | None = None,
+    parts: "Sequence[Part]" = (),
+) -> None:
+    """Record one finished sample. Cheap: it is encoded later, on another thread.
+
+    Args:
+        trajectory_id: Its name in the trainer; made up when missing.
+        start_ns: When it began, UTC nanoseconds (`time.time_ns()`).
+        end_ns: When it ended.
+        step: The step that trains on it; default the open step, if it ends within.
+        phase: `train` or `validation`.
+        group_id: Samples of one prompt share it.
+        generate_s: Seconds of generation; likewise `tool_s`, `score_s`, `queue_s`, `paused_s`.
+        tool_s: Seconds in tools and environments.
+        score_s: Seconds of scoring.
+        queue_s: Seconds waiting for an engine; default the sum of the `queue` parts.
+        paused_s: Seconds held back, such as during a weight sync.
+        input_tokens: Tokens read by the model.
+        output_tokens: Tokens generated.
+        turns: Turns of the conversation.
+        preemptions: How often an engine evicted it; negative means unknown.
+        status: `success`, `truncated`, `aborted`, `filtered`, `dropped_stale` or `error`.
+        reward: Its reward.
+        policy_version_start: Version of the weights it began with.
+        policy_version_end: Version it ended with.
+        replica: The rollout replica that served it.
+        parts: Where its time went: `(kind, name, start_ns, end_ns)` with kind `generate`, `tool`,
+            `score` or `queue`; the name matters for tools. The first 256 are sent.
+    """
+    session = _process.session or _process.resume("trajectory")
+    if session is None:
+        return
+    try:
+        # Tensors are read here: on another thread their values may have changed, and reading
+        # from a GPU there may break a graph capture here.
+        if reward is not None and type(reward) is not float:
+            reward = to_number(reward)
+        if output_tokens is not None and type(output_tokens) is not int:
+            output_tokens = to_iteration(output_tokens)
+        if input_tokens is not None and type(input_tokens) is not int:
+            input_tokens = to_iteration(input_tokens)
+        if step is None:
+            open_step = session.windows.open_step
+            if open_step is not None and open_step.start_ns <= end_ns:
+                step = open_step.iteration
+        # In the order of `trajectories.Trajectory`.
+        record = (
+            trajectory_id,
+            start_ns,
+            end_ns,
+            step,
+            phase,
+            group_id,
+            generate_s,
+            tool_s,
+            score_s,
+            queue_s,
+            paused_s,
+            input_tokens,
+            output_tokens,
+            turns,
+            preemptions,
+            status,
+            reward,
+            policy_version_start,
+            policy_version_end,
+            replica,
+            tuple(parts) if parts else (),
+        )
+        session.trajectories.append(record)
+    except Exception as error:  # noqa: BLE001 - the trainer's values may raise anything
+        _process.complaints.report("invalid_trajectory", "trajectory() was not recorded: %r", error)
+
+
+def log(step: int, metrics: Mapping[str, object]) -> None:
+    """Record scalars of a step under the trainer's own names.
+
+    Numbers, NumPy scalars and tensors of one element are sent; anything else, and infinities, are
+    counted as skipped.
+    """
+    session = _process.session or _process.resume("log")
+    if session is None:
+        return
+    iteration = step if type(step) is int else to_iteration(step)
+    if iteration is None:
+        _process.complaints.report("invalid_step", "log(%r, ...) is no whole number", step)
+        return
+    now_ns = time.time_ns()
+    append = session.points.append
+    try:
+        for name, value in metrics.items():
+            if type(value) is float or type(value) is int:
+                append((now_ns, iteration, name, value))
+            else:
+                append((now_ns, iteration, name, to_number(value)))
+    except Exception as error:  # noqa: BLE001 - a mapping of the trainer's may raise anything
+        _process.complaints.report("invalid_metrics", "log() takes names and numbers: %r", error)
+
+
+def flush(timeout_s: float = 5.0) -> bool:
+    """Wait until everything recorded so far was sent; returns whether all of it was accepted."""
+    session = _process.session
+    return True if session is None else session.flush(timeout_s)
+
+
+def shutdown(status: str = FINISHED, timeout_s: float = 5.0) -> None:
+    """Announce the end of the run, send what is left within `timeout_s`, and stop recording.
+
+    Called by itself when the process ends, with `crashed` after an unhandled exception.
+
+    Args:
+        status: `finished` or `crashed`.
+        timeout_s: Bound of the call.
+    """
+    _process.close(str(status), timeout_s)
+
+
+def stats() -> Stats:
+    """Return what was sent, dropped, skipped and misused so far."""
+    return _process.count()
