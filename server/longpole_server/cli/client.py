@@ -9,10 +9,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from longpole_server.errors import ConfigError, NotFoundError, ServerError
+from longpole_server.errors import (
+    BadRequestError,
+    ConfigError,
+    NotFoundError,
+    ServerError,
+    TooLargeError,
+    UnreadableLogError,
+)
 
 DEFAULT_SERVER = "http://127.0.0.1:8470"
 _TIMEOUT_S = 60.0
+_KINDS: Mapping[int, type[ServerError]] = {
+    400: BadRequestError,
+    404: NotFoundError,
+    413: TooLargeError,
+    422: UnreadableLogError,
+}
 
 
 def read_token(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -97,5 +110,4 @@ def _translate(error: urllib.error.HTTPError) -> ServerError:
         message, hint = str(problem["message"]), str(problem["hint"])
     except (ValueError, KeyError, TypeError):
         pass
-    kind = NotFoundError if error.code == 404 else ServerError
-    return kind(message, hint)
+    return _KINDS.get(error.code, ServerError)(message, hint)

@@ -1,0 +1,89 @@
+"""The FastAPI application: every route of the HTTP API in the order in which they match."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
+
+from longpole import __version__
+from longpole_server.api.absent import create_absent_router
+from longpole_server.api.access import AccessMiddleware, TokenCheck
+from longpole_server.api.gpus import create_gpus_router
+from longpole_server.api.imports import create_import_router
+from longpole_server.api.own_state import (
+    CheckReady,
+    CollectMetrics,
+    create_own_metrics_router,
+    create_state_router,
+)
+from longpole_server.api.responses import add_error_handlers
+from longpole_server.api.runs import create_runs_router
+from longpole_server.service import Service
+from longpole_server.service.importing import LogImporter
+
+PREFIX = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiParts:
+    """What the API is made of.
+
+    Attributes:
+        otlp_routes: Receivers that stand at the root.
+        token_check: Who may call; None lets everyone.
+        max_import_bytes: Largest log taken by import.
+    """
+
+    service: Service
+    importer: LogImporter
+    otlp_routes: Sequence[BaseRoute]
+    check_ready: CheckReady
+    collect_metrics: CollectMetrics
+    token_check: TokenCheck | None
+    max_import_bytes: int
+
+
+def create_api(parts: ApiParts) -> FastAPI:
+    """Build the application. Routes added later, such as pages, match after all of these."""
+    # The interactive pages of FastAPI would load their scripts from elsewhere.
+    api = FastAPI(
+        title="Longpole",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    add_error_handlers(api)
+    api.router.routes.extend(parts.otlp_routes)
+    for router in (
+        create_state_router(parts.check_ready),
+        create_absent_router(),
+        create_import_router(parts.importer, parts.max_import_bytes),
+        create_gpus_router(parts.service),
+        create_runs_router(parts.service),
+    ):
+        api.include_router(router, prefix=PREFIX)
+    api.include_router(create_own_metrics_router(parts.collect_metrics))
+    api.include_router(_create_unknown_router())
+    if parts.token_check is not None:
+        api.add_middleware(AccessMiddleware, check=parts.token_check)
+    return api
+
+
+def _create_unknown_router() -> APIRouter:
+    """Return routes that answer what nothing else under `/api` and `/v1` does."""
+    router = APIRouter()
+
+    async def refuse_unknown() -> None:
+        raise HTTPException(404)
+
+    for path in ("/api", "/api/{rest:path}", "/v1", "/v1/{rest:path}"):
+        router.add_api_route(
+            path,
+            refuse_unknown,
+            methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+            include_in_schema=False,
+        )
+    return router

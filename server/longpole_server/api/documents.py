@@ -1,0 +1,271 @@
+"""The JSON documents of the HTTP API where they differ from the model's own types.
+
+The model speaks the API's names, so the rest is sent as it is. What is not reported is null;
+times are `_ns` (UTC nanoseconds), durations `_s` (seconds).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict
+
+from longpole_server.diagnosis import diagnosis_document
+from longpole_server.model.gpu import GpuNow, RunGpu
+from longpole_server.model.run import Attempt, RunDetail, RunSummary, Source
+from longpole_server.model.step import (
+    ClosedBy,
+    Confidence,
+    Gap,
+    Note,
+    OutsideStage,
+    StageLane,
+    StageTime,
+    Step,
+    SyncPhase,
+)
+from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
+from longpole_server.service import StepDetail
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+# `from` is a keyword of Python.
+NoteDocument = TypedDict(
+    "NoteDocument",
+    {
+        "code": str,
+        "severity": str,
+        "summary": str,
+        "metric": str | None,
+        "from": int | None,
+        "to": int | None,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDocument(RunSummary):
+    """A run with everything known beside its steps."""
+
+    model_name: str | None
+    model_config: str | None
+    staleness_bound: float | None
+    staleness_basis: str | None
+    config: Mapping[str, str]
+    attempts: Sequence[Attempt]
+    sources: Sequence[Source]
+    notes: Sequence[NoteDocument]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDocument:
+    """A step with its ledger."""
+
+    step: int
+    attempt: int
+    start_ns: int
+    end_ns: int | None
+    duration_s: float | None
+    closed_by: ClosedBy | None
+    stages: Sequence[StageTime]
+    unattributed_s: float | None
+    outside: Sequence[OutsideStage]
+    tokens_total: int | None
+    throughput_tokens_per_s_per_gpu: float | None
+    mfu_actor: float | None
+    mfu_infer: float | None
+    mfu_step: float | None
+    gpu_count: int | None
+    verdict: str | None
+    confidence: Confidence | None
+    notes: Sequence[NoteDocument]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDetailDocument(StepDocument):
+    """A step with its timeline and its diagnosis (`longpole.diagnosis/1`)."""
+
+    gaps: Sequence[Gap]
+    gpus: Sequence[RunGpu]
+    replicas: Sequence[str]
+    lanes: Sequence[StageLane]
+    sync_phases: Sequence[SyncPhase]
+    diagnosis: Mapping[str, Any]
+    previous: int | None
+    following: int | None
+    usual_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectoryDocument(Trajectory):
+    """A sample, where its time went, and its group's other samples."""
+
+    spans: Sequence[TrajectoryPart]
+    siblings: Sequence[Trajectory]
+
+
+@dataclass(frozen=True, slots=True)
+class PointDocument:
+    """One value of a metric; null where it is not a number."""
+
+    step: int
+    ts_ns: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsPage:
+    """Runs, live ones first."""
+
+    runs: Sequence[RunSummary]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepsPage:
+    """Steps in order."""
+
+    steps: Sequence[StepDocument]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoriesPage:
+    """Samples of a step."""
+
+    trajectories: Sequence[Trajectory]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPage:
+    """A metric of a run."""
+
+    name: str
+    points: Sequence[PointDocument]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpusPage:
+    """GPUs with their newest sample."""
+
+    gpus: Sequence[GpuNow]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDocument:
+    """What an import did.
+
+    Attributes:
+        batch_id: SHA-256 of the content: the same content again changes nothing.
+        num_steps: Steps the log holds.
+        is_derived: Whether their ledgers and verdicts can be read already.
+    """
+
+    run_id: str
+    batch_id: str
+    num_steps: int
+    is_derived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HealthDocument:
+    """That the process answers."""
+
+    status: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyDocument:
+    """Whether the process can do its work, and what each part says."""
+
+    ready: bool
+    parts: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What went wrong and what to do about it."""
+
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDocument:
+    """The body of every error."""
+
+    error: ErrorBody
+
+
+def describe_run(run: RunDetail) -> RunDocument:
+    """Return the document of a run."""
+    return RunDocument(
+        **_shallow(run.summary),
+        model_name=run.model_name,
+        model_config=run.model_config,
+        staleness_bound=run.staleness_bound,
+        staleness_basis=run.staleness_basis,
+        config=run.config,
+        attempts=run.attempts,
+        sources=run.sources,
+        notes=_describe_notes(run.notes),
+    )
+
+
+def describe_step(step: Step) -> StepDocument:
+    """Return the document of a step."""
+    return StepDocument(**_step_fields(step))
+
+
+def describe_step_detail(detail: StepDetail) -> StepDetailDocument:
+    """Return the document of a step with its timeline and diagnosis."""
+    return StepDetailDocument(
+        **_step_fields(detail.step),
+        gaps=detail.gaps,
+        gpus=detail.gpus,
+        replicas=detail.replicas,
+        lanes=detail.lanes,
+        sync_phases=detail.sync_phases,
+        diagnosis=diagnosis_document(detail.diagnosis),
+        previous=detail.previous,
+        following=detail.following,
+        usual_s=detail.usual_s,
+    )
+
+
+def describe_trajectory(detail: TrajectoryDetail) -> TrajectoryDocument:
+    """Return the document of a sample with its parts and siblings."""
+    return TrajectoryDocument(
+        **_shallow(detail.trajectory), spans=detail.spans, siblings=detail.siblings
+    )
+
+
+def _shallow(instance: "DataclassInstance") -> dict[str, Any]:
+    return {field.name: getattr(instance, field.name) for field in fields(instance)}
+
+
+def _step_fields(step: Step) -> dict[str, Any]:
+    values = _shallow(step)
+    del values["run_id"]
+    values["notes"] = _describe_notes(step.notes)
+    return values
+
+
+def _describe_notes(notes: Sequence[Note]) -> list[NoteDocument]:
+    return [
+        {
+            "code": note.code,
+            "severity": note.severity,
+            "summary": note.summary,
+            "metric": note.metric,
+            "from": note.first_step,
+            "to": note.last_step,
+        }
+        for note in notes
+    ]

@@ -1,0 +1,98 @@
+"""Routes of runs, their steps, samples, metrics and diagnoses."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from longpole_server.api import documents
+from longpole_server.api.paging import cut_page, read_cursor
+from longpole_server.api.responses import JsonResponse
+from longpole_server.diagnosis import diagnosis_document
+from longpole_server.service import Service, TrajectorySort
+
+MAX_LIMIT = 10_000
+
+First = Annotated[int | None, Query(alias="from", description="first step, inclusive")]
+Last = Annotated[int | None, Query(alias="to", description="last step, inclusive")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+Cursor = Annotated[str | None, Query(description="`next` of the page before")]
+
+
+def create_runs_router(service: Service) -> APIRouter:
+    """Return the routes. A run id may hold slashes, so the longer paths stand first."""
+    router = APIRouter(prefix="/runs", tags=["runs"])
+    _add_sample_routes(router, service)
+    _add_step_routes(router, service)
+    _add_run_routes(router, service)
+    return router
+
+
+def _add_sample_routes(router: APIRouter, service: Service) -> None:
+    @router.get(
+        "/{run:path}/steps/{step:int}/trajectories", response_model=documents.TrajectoriesPage
+    )
+    def list_trajectories(
+        run: str,
+        step: int,
+        sort: TrajectorySort = "-duration",
+        limit: Limit = 100,
+        cursor: Cursor = None,
+    ) -> Response:
+        """Samples of a step."""
+        # One more than asked for tells whether there is another page.
+        wanted = min(MAX_LIMIT, read_cursor(cursor) + limit + 1)
+        samples = service.list_trajectories(run, step, sort, wanted)
+        return JsonResponse(documents.TrajectoriesPage(*cut_page(samples, cursor, limit)))
+
+    @router.get(
+        "/{run:path}/trajectories/{trajectory:path}", response_model=documents.TrajectoryDocument
+    )
+    def get_trajectory(run: str, trajectory: str) -> Response:
+        """One sample with its parts and its group's siblings."""
+        return JsonResponse(documents.describe_trajectory(service.get_trajectory(run, trajectory)))
+
+
+def _add_step_routes(router: APIRouter, service: Service) -> None:
+    @router.get("/{run:path}/steps/{step:int}", response_model=documents.StepDetailDocument)
+    def get_step(run: str, step: int) -> Response:
+        """One step with its timeline and its diagnosis."""
+        return JsonResponse(documents.describe_step_detail(service.get_step(run, step)))
+
+    @router.get("/{run:path}/steps", response_model=documents.StepsPage)
+    def list_steps(
+        run: str,
+        first: First = None,
+        last: Last = None,
+        limit: Limit = MAX_LIMIT,
+        cursor: Cursor = None,
+    ) -> Response:
+        """Steps of a range in order, the open one last."""
+        page, following = cut_page(service.list_steps(run, first, last), cursor, limit)
+        return JsonResponse(
+            documents.StepsPage([documents.describe_step(step) for step in page], following)
+        )
+
+
+def _add_run_routes(router: APIRouter, service: Service) -> None:
+    @router.get("/{run:path}/diagnosis", response_model=dict[str, Any])
+    def get_diagnosis(run: str, first: First = None, last: Last = None) -> Response:
+        """`longpole.diagnosis/1` of a range; without one, of the last 20 judged steps."""
+        return JsonResponse(diagnosis_document(service.diagnose(run, first, last)))
+
+    @router.get("/{run:path}/metrics", response_model=documents.MetricPage)
+    def get_metric(run: str, name: Annotated[str, Query(min_length=1)]) -> Response:
+        """A metric under the trainer's name, or a canonical one through its aliases."""
+        series = service.get_metric(run, name)
+        points = [documents.PointDocument(*point) for point in series.points]
+        return JsonResponse(documents.MetricPage(series.name, points, None))
+
+    @router.get("", response_model=documents.RunsPage)
+    def list_runs(limit: Limit = 1_000, cursor: Cursor = None) -> Response:
+        """All runs, live ones first."""
+        return JsonResponse(documents.RunsPage(*cut_page(service.list_runs(), cursor, limit)))
+
+    @router.get("/{run:path}", response_model=documents.RunDocument)
+    def get_run(run: str) -> Response:
+        """One run with its configuration, attempts and sources."""
+        return JsonResponse(documents.describe_run(service.get_run(run)))

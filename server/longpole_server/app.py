@@ -1,0 +1,212 @@
+"""The one place that knows every part of the server: builds them, starts them, closes them."""
+
+import importlib
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from fastapi import FastAPI
+from starlette.applications import Starlette
+
+from longpole.spool import Spool, SpoolError, SpoolLockedError
+from longpole_server.api.access import TokenCheck
+from longpole_server.api.application import ApiParts, create_api
+from longpole_server.api.own_state import OwnMetric
+from longpole_server.config import Config
+from longpole_server.errors import StoreError, StoreLockedError
+from longpole_server.ingest.http import create_otlp_routes
+from longpole_server.ingest.limits import OtlpLimits
+from longpole_server.ingest.normalize import KnownAttempt, Normalizer
+from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.read import Reader, open_reader
+from longpole_server.service import ChangeFeed, Service
+from longpole_server.service.closing import StepCloser
+from longpole_server.service.facts import FactsReader
+from longpole_server.service.gpu_joining import GpuJoiner
+from longpole_server.service.importing import LogImporter
+from longpole_server.service.revisions import Revisions
+from longpole_server.service.runs import RunsReader
+from longpole_server.service.serial_writer import SerialWriter
+from longpole_server.service.store_service import StoreService
+from longpole_server.store import StoreConfig, open_store
+
+# By name: the pages stand above the server's layers.
+_DASHBOARDS = "longpole_dashboards.app"
+_READER_THREADS = 4
+# Attempts heard from this recently go on from their newest step after a restart.
+_RESUME_NS = 7 * 86_400 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An open server: what listeners serve, and the threads behind it.
+
+    Attributes:
+        api: Pages, API and OTLP/HTTP.
+        otlp_http: OTLP/HTTP alone, for the standard port.
+        authorize: Tells whether an `Authorization` value may send; None lets everyone.
+    """
+
+    api: FastAPI
+    otlp_http: Starlette
+    pipeline: Pipeline
+    limits: OtlpLimits
+    authorize: TokenCheck | None
+    closer: StepCloser
+    joiner: GpuJoiner
+
+    def start(self) -> None:
+        """Start the threads. What an earlier process accepted is written first."""
+        self.closer.start()
+        self.pipeline.start()
+        self.joiner.start()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything accepted is written and derived; tell whether it is.
+
+        What is not written by then stays in the journal for the next start.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        written = self.pipeline.drain(timeout_s)
+        return self.closer.drain(max(0.1, deadline_s - time.monotonic())) and written
+
+
+@contextmanager
+def open_application(config: Config) -> Generator[Application]:
+    """Open store and journal, build every part on them, and close them after use.
+
+    Raises:
+        StoreLockedError: Another process holds the data directory.
+        StoreError: The database or the journal cannot be opened.
+    """
+    with ExitStack() as opened:
+        store = open_store(StoreConfig(directory=config.data_dir / "store"))
+        opened.callback(store.close)
+        reader = open_reader(store, _READER_THREADS)
+        opened.callback(reader.close)
+        spool = _open_journal(config)
+        opened.callback(spool.close)
+        application = _build(config, reader, SerialWriter(store.writer), spool)
+        opened.callback(application.joiner.close)
+        opened.callback(application.closer.close)
+        opened.callback(application.pipeline.close)
+        yield application
+
+
+def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -> Application:
+    changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
+    closer = StepCloser(reader, writer, changes, revisions, facts)
+    joiner = GpuJoiner(reader, writer, changes, revisions)
+    normalizer = Normalizer(_list_known_attempts(reader), keep_text=config.keep_text)
+    pipeline = Pipeline(
+        spool,
+        normalizer,
+        writer.write,
+        closer.on_written,
+        state_dir=config.data_dir / "journal-state",
+    )
+    service = StoreService(
+        reader, RunsReader(reader, revisions, config.lost_after_s), facts, changes
+    )
+    limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
+    authorize = TokenCheck(config.token) if config.token is not None else None
+    otlp_routes = create_otlp_routes(pipeline, limits, authorize)
+    api = create_api(
+        ApiParts(
+            service=service,
+            importer=LogImporter(writer, closer),
+            otlp_routes=otlp_routes,
+            check_ready=lambda: _check_ready(reader),
+            collect_metrics=lambda: _collect_metrics(pipeline, closer, joiner, spool),
+            token_check=authorize,
+            max_import_bytes=config.max_import_bytes,
+        )
+    )
+    _mount_dashboards(api, service)
+    return Application(
+        api=api,
+        otlp_http=Starlette(routes=list(otlp_routes)),
+        pipeline=pipeline,
+        limits=limits,
+        authorize=authorize,
+        closer=closer,
+        joiner=joiner,
+    )
+
+
+def _open_journal(config: Config) -> Spool:
+    try:
+        return Spool(
+            config.data_dir / "journal", max_bytes=config.journal_max_bytes, drop_oldest=False
+        )
+    except SpoolLockedError as error:
+        raise StoreLockedError(str(error)) from error
+    except SpoolError as error:
+        raise StoreError(f"cannot open the journal: {error}") from error
+
+
+def _list_known_attempts(reader: Reader) -> list[KnownAttempt]:
+    since_ns = time.time_ns() - _RESUME_NS
+    last_steps: dict[tuple[str, int], int] = {}
+    rows = reader.list_attempts()
+    for run_id in {row.start.run_id for row in rows if row.last_seen_ns >= since_ns}:
+        for step, attempt, _ in reader.list_step_numbers(run_id):
+            last_steps[run_id, attempt] = step
+    return [
+        KnownAttempt(
+            start=row.start,
+            last_seen_ns=row.last_seen_ns,
+            ended_ns=row.end.ended_ns if row.end is not None else None,
+            last_step=last_steps.get((row.start.run_id, row.start.attempt)),
+        )
+        for row in rows
+    ]
+
+
+def _mount_dashboards(api: FastAPI, service: Service) -> None:
+    module = importlib.import_module(_DASHBOARDS)
+    mount = cast("Callable[[FastAPI, Service], None]", module.mount)
+    mount(api, service)
+
+
+def _check_ready(reader: Reader) -> Mapping[str, bool]:
+    try:
+        reader.list_attempts("")
+    except StoreError:
+        return {"store": False}
+    return {"store": True}
+
+
+def _collect_metrics(
+    pipeline: Pipeline, closer: StepCloser, joiner: GpuJoiner, spool: Spool
+) -> list[OwnMetric]:
+    ingest, closing = pipeline.stats, closer.stats
+    counters = {
+        "ingest_accepted_requests": ("OTLP requests made durable", ingest.num_accepted),
+        "ingest_duplicate_requests": ("requests known by batch id", ingest.num_duplicates),
+        "ingest_refused_requests": ("requests refused when full", ingest.num_refused),
+        "ingest_lost_requests": ("requests left out after a defect", ingest.num_lost_requests),
+        "ingest_batches": ("batches written", ingest.num_batches),
+        "ingest_records": ("records written", ingest.num_records),
+        "ingest_write_failures": ("writes that failed and are repeated", ingest.num_write_failures),
+        "steps_derived": ("times a step was derived", closing.num_derived),
+        "steps_failed": ("times deriving a step failed", closing.num_failed),
+        "gpu_join_failures": ("times joining GPUs failed", joiner.num_failed),
+    }
+    gauges = {
+        "ingest_pending_requests": ("durable requests not stored yet", ingest.num_pending),
+        "steps_waiting": ("steps that wait to be derived", closing.num_waiting),
+        "journal_max_bytes": ("bound of the journal", spool.max_bytes),
+    }
+    return [
+        *(
+            OwnMetric(f"longpole_{name}_total", "counter", text, value)
+            for name, (text, value) in counters.items()
+        ),
+        *(
+            OwnMetric(f"longpole_{name}", "gauge", text, value)
+            for name, (text, value) in gauges.items()
+        ),
+    ]

@@ -1,0 +1,29 @@
+"""`longpole migrate`: brings a store up to date without serving it."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from longpole_server.cli.serving import describe
+from longpole_server.config import Config, read_config
+from longpole_server.errors import ConfigError, ServerError
+from longpole_server.store import StoreConfig, open_store
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Migrate and report. Exit status: 0 done, 1 failed, 2 bad arguments."""
+    try:
+        config = read_config(Config, "migrate", arguments, os.environ)
+    except ConfigError as error:
+        print(f"longpole migrate: {describe(error)}", file=sys.stderr)
+        return 2
+    except SystemExit as end:
+        return int(end.code or 0)
+    directory = config.data_dir / "store"
+    try:
+        open_store(StoreConfig(directory=directory)).close()
+    except ServerError as error:
+        print(f"longpole migrate: {describe(error)}", file=sys.stderr)
+        return 1
+    print(f"The store in {directory} is up to date.")
+    return 0

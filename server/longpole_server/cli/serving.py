@@ -1,0 +1,152 @@
+"""Runs an open application: listeners, signals, and an end within seconds."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+
+import anyio.to_thread
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from longpole_server.app import Application, open_application
+from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
+from longpole_server.config import Config
+from longpole_server.errors import ConfigError, ServerError
+from longpole_server.ingest.grpc import start_otlp_grpc
+
+_logger = logging.getLogger(__name__)
+
+# Requests that are worked on in threads at a time.
+_REQUEST_THREADS = 8
+# Seconds for requests and websockets to end, then for the journal to be written.
+_GRACE_S = 1.5
+_DRAIN_S = 2.0
+
+# Entered with the server's address once it listens, left before the listeners close.
+Companions = Callable[[str], AbstractAsyncContextManager[None]]
+
+
+def run_server(config: Config, companions: Companions) -> int:
+    """Serve until SIGINT or SIGTERM and return the exit status."""
+    _set_up_logging()
+    try:
+        with contextlib.closing(bind(config.host, config.port)) as listener:
+            uvloop.run(_serve(config, listener, companions))
+    except ServerError as error:
+        print(f"longpole: {describe(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def describe(error: ServerError) -> str:
+    """Return an error in one line."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+async def _serve(config: Config, listener: socket.socket, companions: Companions) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    anyio.to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
+    url = local_url(config.host, port_of(listener))
+    with open_application(config) as application:
+        application.start()
+        async with AsyncExitStack() as running:
+            ports = {"http": port_of(listener)}
+            await running.enter_async_context(_serving(application.api, listener))
+            if not config.no_otlp:
+                ports.update(await _open_standard_ports(application, config, running))
+            if config.ports_file is not None:
+                _write_ports(config.ports_file, ports)
+            print(f"Longpole is at {url}", flush=True)
+            await running.enter_async_context(companions(url))
+            await stop.wait()
+        if not await asyncio.to_thread(application.drain, _DRAIN_S):
+            _logger.warning("what is not written yet stays in the journal for the next start")
+
+
+async def _open_standard_ports(
+    application: Application, config: Config, running: AsyncExitStack
+) -> dict[str, int]:
+    """Listen on OTLP's own ports as far as they are free; going without one is not an error."""
+    ports: dict[str, int] = {}
+    try:
+        listener = running.enter_context(
+            contextlib.closing(bind(config.host, config.otlp_http_port))
+        )
+    except PortTakenError as error:
+        print(f"note: no OTLP/HTTP of its own: {error.message}", file=sys.stderr)
+    else:
+        await running.enter_async_context(_serving(application.otlp_http, listener))
+        ports["otlp_http"] = port_of(listener)
+    try:
+        grpc = await start_otlp_grpc(
+            application.pipeline,
+            config.host,
+            config.otlp_grpc_port,
+            application.limits,
+            application.authorize,
+        )
+    except ConfigError as error:
+        print(f"note: no OTLP/gRPC: {error.message}", file=sys.stderr)
+    else:
+        running.push_async_callback(grpc.stop, _GRACE_S)
+        ports["otlp_grpc"] = grpc.port
+    return ports
+
+
+class _HttpServer(uvicorn.Server):
+    """Leaves signals to its caller."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _serving(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[None]:
+    server = _HttpServer(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws="websockets-sansio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,  # pyright: ignore[reportArgumentType] - waits a float as well
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        if task.done():
+            raise ServerError("the application did not start; its log says why")
+        await asyncio.sleep(0.01)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+def _write_ports(file: Path, ports: Mapping[str, int]) -> None:
+    """Write all at once: who waits for the file never reads half of it."""
+    partial = file.with_name(file.name + ".partial")
+    partial.write_text(json.dumps(ports), encoding="utf-8")
+    partial.replace(file)
+
+
+def _set_up_logging() -> None:
+    """Log to standard error: what an operator must know, no request lines."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    for noisy in ("uvicorn", "dash", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
