@@ -1,5 +1,6 @@
 """The process on each node that holds the GPUs and reports the trajectories it made."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -12,7 +13,7 @@ from multiprocessing.context import SpawnProcess
 import longpole
 from longpole_sim.nodes import NodeAddress
 from longpole_sim.plan import TrajectoryPlan
-from longpole_sim.run_identity import RunIdentity
+from longpole_sim.run_identity import SYSTEM, RunIdentity
 from longpole_sim.tether import tie_to_parent
 
 _FLUSH_SECONDS = 3.0
@@ -32,6 +33,11 @@ class Go:
     """The prepared rollout belongs to a step whose second 0 was at `origin_ns`."""
 
     origin_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Send what is left and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,8 @@ class RolloutWorkers:
     def stop(self) -> None:
         """Let the workers send what they hold, and end them."""
         for connection in self._connections:
-            connection.close()
+            with contextlib.suppress(OSError):
+                connection.send(Stop())
         deadline_s = time.monotonic() + _STOP_SECONDS
         for process in self._processes:
             process.join(max(0.0, deadline_s - time.monotonic()))
@@ -91,7 +98,7 @@ class RolloutWorkers:
 def run_rollout_worker(
     identity: RunIdentity, address: NodeAddress, connection: Connection, parent_pid: int
 ) -> None:
-    """Run one worker until its connection is closed."""
+    """Run one worker until it is told to stop."""
     # Ctrl-C reaches every process of a terminal; the trainer says when to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tie_to_parent(parent_pid)
@@ -99,6 +106,7 @@ def run_rollout_worker(
     longpole.init(
         identity.run_id,
         identity.project,
+        system=SYSTEM,
         role="hybrid",
         attempt=identity.attempt,
         gpu_ids=cluster.node_gpu_uuids(address.node),
@@ -109,12 +117,20 @@ def run_rollout_worker(
     connection.send(Ready())
     try:
         _report(connection)
+        longpole.flush(timeout_s=_FLUSH_SECONDS)
     except EOFError:
-        longpole.shutdown(timeout_s=_FLUSH_SECONDS)
+        # The trainer died; a worker whose GPU group is gone dies with it.
+        os._exit(1)
+    # Past `atexit`: how the run ended is for the controller to say, not for a worker.
+    os._exit(0)
 
 
 def _report(connection: Connection) -> None:
-    """Report every trajectory when it ends, until the connection is closed (`EOFError`)."""
+    """Report every trajectory when it ends, until told to stop.
+
+    Raises:
+        EOFError: The trainer is gone.
+    """
     prepared = Prepare(0, ())
     origin_ns = 0
     due: list[TrajectoryPlan] = []
@@ -124,6 +140,8 @@ def _report(connection: Connection) -> None:
             wait_s = max(0.0, (origin_ns - time.time_ns()) / 1e9 + due[-1].end_s)
         if connection.poll(wait_s):
             message = connection.recv()
+            if isinstance(message, Stop):
+                return
             if isinstance(message, Prepare):
                 prepared = message
             elif isinstance(message, Go):

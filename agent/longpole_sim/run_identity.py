@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from longpole_sim.samples import training_batch
 from longpole_sim.workload import Run
 
+SYSTEM, SYSTEM_VERSION = "verl", "0.9.0"
 _ROLLOUT_CONCURRENCY_CAP = 256
 
 

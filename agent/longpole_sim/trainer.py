@@ -1,5 +1,6 @@
 """The controller process: goes through the plan in real time and reports it through the SDK."""
 
+import contextlib
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ from longpole_sim.nodes import NodeAddress
 from longpole_sim.painter import Painter
 from longpole_sim.plan import StagePlan, StepPlan
 from longpole_sim.rollout_worker import RolloutWorkers
-from longpole_sim.run_identity import RunIdentity, describe_config
+from longpole_sim.run_identity import SYSTEM, SYSTEM_VERSION, RunIdentity, describe_config
 from longpole_sim.scalars import step_scalars
 from longpole_sim.tether import tie_to_parent
 from longpole_sim.workload import plan_run
@@ -90,15 +91,17 @@ class _Trainer:
     def run(self) -> None:
         self._control.send(TrainerReady())
         attempt = self._settings.identity.attempt
-        try:
+        with contextlib.suppress(StopRequestedError):
             for plan in plan_run(self._run, self._settings.last_step, attempt):
                 self._run_step(plan)
-        except StopRequestedError:
-            pass
+            self._end()
+        self._control.send(TrainerFinished(sum(longpole.stats().dropped.values())))
+
+    def _end(self) -> None:
+        """Send everything and say that the run is finished; windows still open stay open."""
         self._painter.close()
         self._workers.stop()
         longpole.shutdown("finished", timeout_s=_FLUSH_SECONDS)
-        self._control.send(TrainerFinished(0))
 
     def _init_sdk(self) -> None:
         identity, first = self._settings.identity, self._settings.addresses[0]
@@ -107,8 +110,8 @@ class _Trainer:
             identity.run_id,
             identity.project,
             name=identity.run_id,
-            system="verl",
-            system_version="0.9.0",
+            system=SYSTEM,
+            system_version=SYSTEM_VERSION,
             algorithm=self._run.scenario.algorithm,
             mode="sync",
             role="controller",
@@ -160,7 +163,7 @@ class _Trainer:
             with longpole.stage(stage.stage):
                 if stage.stage in {GEN, TESTING}:
                     # Trajectories count from the start of the step: as planned, seen from here.
-                    self._workers.go(started_ns - round(stage.start_s * 1e9))
+                    self._workers.go(time.time_ns() - round(stage.start_s * 1e9))
                 self._sleep(stage.duration_s)
                 self._meet_incident(plan, stage)
         return (time.time_ns() - started_ns) / 1e9
@@ -184,4 +187,6 @@ class _Trainer:
             StopRequestedError: The other end of `control` sent something or is gone.
         """
         if self._control.poll(None if seconds is None else max(0.0, seconds)):
+            # Before the windows around are left: half a step is not a step.
+            self._end()
             raise StopRequestedError
