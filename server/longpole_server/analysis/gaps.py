@@ -32,8 +32,8 @@ def find_gaps(
     if step.end_ns is None or num_bins == 0 or heatmap.bin_ns <= 0:
         return ()
     edges = heatmap.start_ns + heatmap.bin_ns * np.arange(num_bins + 1, dtype=np.int64)
-    starts = np.clip(edges[:-1], step.start_ns, step.end_ns)
-    ends = np.clip(edges[1:], step.start_ns, step.end_ns)
+    within = np.minimum(np.maximum(edges, step.start_ns), step.end_ns)
+    starts, ends = within[:-1], within[1:]
     with np.errstate(invalid="ignore"):
         idle = (heatmap.values < idle_below_ratio) & (ends > starts)
     for lane in idle:

@@ -1,8 +1,126 @@
 """`longpole.diagnosis/1` as plain data, ready for JSON."""
 
-from longpole_server.model.diagnosis import Diagnosis
+from collections.abc import Mapping
+
+from longpole.conventions import stages
+from longpole_server.model.diagnosis import (
+    SCHEMA,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Mfu,
+    Outside,
+    StepVerdict,
+    Throughput,
+)
+from longpole_server.model.step import Note
+
+Document = dict[str, object]
 
 
-def diagnosis_document(diagnosis: Diagnosis) -> dict[str, object]:
+def diagnosis_document(diagnosis: Diagnosis) -> Document:
     """Return the document. Not reported is None; no key is ever left out."""
-    raise NotImplementedError
+    return {
+        "schema": SCHEMA,
+        "run": {
+            "run_id": diagnosis.run_id,
+            "name": diagnosis.run_name,
+            "system": diagnosis.system,
+            "mode": diagnosis.mode,
+        },
+        "window": {
+            "from": diagnosis.first_step,
+            "to": diagnosis.last_step,
+            "num_judged": diagnosis.num_judged,
+            "excluded": [
+                {"step": excluded.step, "reason": excluded.reason}
+                for excluded in diagnosis.excluded
+            ],
+        },
+        "verdict": diagnosis.verdict,
+        "cause": diagnosis.cause,
+        "confidence": diagnosis.confidence,
+        "summary": diagnosis.summary,
+        "recoverable_s_per_step": diagnosis.recoverable_s_per_step,
+        "recoverable_gpu_hours_per_day": diagnosis.recoverable_gpu_hours_per_day,
+        "shares": _shares(diagnosis.shares),
+        "outside": {stage: _outside(outside) for stage, outside in diagnosis.outside.items()},
+        "throughput": _throughput(diagnosis.throughput),
+        "mfu": {name: _mfu(figure) for name, figure in diagnosis.mfu.items()},
+        "evidence": [_evidence(row) for row in diagnosis.evidence],
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "next": [{"text": look.text, "keys": list(look.keys)} for look in diagnosis.next],
+        "data_quality": [_note(note) for note in diagnosis.data_quality],
+        "steps": [_step(verdict) for verdict in diagnosis.steps],
+    }
+
+
+def _shares(shares: Mapping[str, float]) -> Document:
+    return {**shares, stages.UNATTRIBUTED: shares.get(stages.UNATTRIBUTED)}
+
+
+def _outside(outside: Outside) -> Document:
+    return {"duration_s": outside.duration_s, "ratio_to_step": outside.ratio_to_step}
+
+
+def _throughput(throughput: Throughput) -> Document:
+    return {
+        "tokens_per_s_per_gpu": throughput.tokens_per_s_per_gpu,
+        "tokens": throughput.tokens,
+        "step_s": throughput.step_s,
+        "gpus": throughput.gpus,
+        "baseline": throughput.baseline,
+    }
+
+
+def _mfu(figure: Mfu) -> Document:
+    return {"value": figure.value, "source": figure.source, "reason": figure.reason}
+
+
+def _evidence(row: Evidence) -> Document:
+    reference = row.compared_with
+    return {
+        "metric": row.metric,
+        "value": row.value,
+        "unit": row.unit,
+        "compared_with": None
+        if reference is None
+        else {"kind": reference.kind, "value": reference.value},
+        "effect": row.effect,
+        "layer": row.layer,
+        "source": row.source,
+    }
+
+
+def _finding(finding: Finding) -> Document:
+    entity = finding.entity
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "entity": None if entity is None else {"kind": entity.kind, "id": entity.id},
+        "from": finding.first_step,
+        "to": finding.last_step,
+        "summary": finding.summary,
+        "evidence": [_evidence(row) for row in finding.evidence],
+    }
+
+
+def _note(note: Note) -> Document:
+    return {
+        "code": note.code,
+        "severity": note.severity,
+        "summary": note.summary,
+        "metric": note.metric,
+        "from": note.first_step,
+        "to": note.last_step,
+    }
+
+
+def _step(verdict: StepVerdict) -> Document:
+    return {
+        "step": verdict.step,
+        "duration_s": verdict.duration_s,
+        "verdict": verdict.verdict,
+        "confidence": verdict.confidence,
+        "shares": _shares(verdict.shares),
+    }

@@ -1,10 +1,20 @@
-"""From facts to a diagnosis: the one entry of this package."""
+"""From facts to a diagnosis: the entry of this package. Pure: no clock, no store, no HTTP."""
 
+import math
 from collections.abc import Mapping, Sequence
 
-from longpole_server.diagnosis.baseline import Baseline
-from longpole_server.model.diagnosis import Diagnosis
+from longpole.conventions import stages
+from longpole_server.diagnosis.baseline import Baseline, mean_known
+from longpole_server.diagnosis.decide import Decision, decide
+from longpole_server.diagnosis.findings import find_all
+from longpole_server.diagnosis.quality import collect_notes
+from longpole_server.diagnosis.thresholds import Limits, resolve_limits
+from longpole_server.diagnosis.view import View, make_view
+from longpole_server.model.diagnosis import Diagnosis, Mfu, Outside, StepVerdict, Throughput
 from longpole_server.model.facts import RunFacts, StepFacts
+from longpole_server.model.step import Step
+
+_HOURS_PER_DAY = 24
 
 
 def diagnose(
@@ -15,8 +25,26 @@ def diagnose(
     attempt_starts: Mapping[int, int] | None = None,
     overrides: Mapping[str, float] | None = None,
 ) -> Diagnosis:
-    """Judge a range of steps of one run."""
-    raise NotImplementedError
+    """Judge a range of steps of one run.
+
+    Args:
+        run: What the run says about itself.
+        steps: Steps in order, the latest attempt of each; open ones are excluded.
+        baseline: What is usual for this run, None when nothing is known.
+        attempt_starts: First step of each attempt: it warms up and is left out where its attempt
+            has three steps or more. None takes the first step seen of each attempt.
+        overrides: Thresholds by name, in place of the defaults.
+
+    Returns:
+        A diagnosis; its verdict is None when no step could be judged.
+
+    Raises:
+        ConfigError: An override names no threshold.
+    """
+    limits = resolve_limits(overrides)
+    view = make_view(run, steps, baseline, limits, attempt_starts)
+    decision = decide(view) if view.window.judged else _undecided(steps)
+    return _assemble(view, steps, decision, _judge_steps(view, baseline, limits))
 
 
 def diagnose_step(
@@ -26,5 +54,138 @@ def diagnose_step(
     *,
     overrides: Mapping[str, float] | None = None,
 ) -> Diagnosis:
-    """Judge one step."""
-    raise NotImplementedError
+    """Judge one step alone.
+
+    Raises:
+        ConfigError: An override names no threshold.
+    """
+    return diagnose(run, [facts], baseline, overrides=overrides)
+
+
+def _undecided(steps: Sequence[StepFacts]) -> Decision:
+    if any(facts.step.duration_s for facts in steps):
+        summary = "Steps are known, but not what their time is spent on."
+    else:
+        summary = "No step is closed yet: there is nothing to judge."
+    return Decision(None, None, None, summary, None, (), ())
+
+
+def _judge_steps(view: View, baseline: Baseline | None, limits: Limits) -> tuple[StepVerdict, ...]:
+    verdicts: list[StepVerdict] = []
+    for facts in view.facts:
+        decision = decide(make_view(view.run, [facts], baseline, limits))
+        step = facts.step
+        verdicts.append(
+            StepVerdict(
+                step.step,
+                step.duration_s or 0.0,
+                decision.verdict,
+                decision.confidence,
+                _shares_of_step(step),
+            )
+        )
+    return tuple(verdicts)
+
+
+def _shares_of_step(step: Step) -> dict[str, float]:
+    total_s = step.duration_s or 0.0
+    seconds = {stage.stage: stage.exclusive_s for stage in step.stages}
+    seconds[stages.UNATTRIBUTED] = step.unattributed_s or 0.0
+    return {stage: value / total_s for stage, value in seconds.items()} if total_s else {}
+
+
+def _assemble(
+    view: View,
+    steps: Sequence[StepFacts],
+    decision: Decision,
+    verdicts: tuple[StepVerdict, ...],
+) -> Diagnosis:
+    run, window = view.run, view.window
+    numbers = [facts.step.step for facts in steps]
+    notes = collect_notes(view, steps)
+    return Diagnosis(
+        run_id=run.run_id,
+        run_name=run.name,
+        system=run.system,
+        mode=view.mode,
+        first_step=min(numbers, default=None),
+        last_step=max(numbers, default=None),
+        num_judged=len(window.judged),
+        excluded=window.excluded,
+        verdict=decision.verdict,
+        cause=decision.cause,
+        confidence=decision.confidence,
+        summary=decision.summary,
+        recoverable_s_per_step=decision.recoverable_s,
+        recoverable_gpu_hours_per_day=_gpu_hours_per_day(view, decision.recoverable_s),
+        shares=window.shares or _all_unattributed(steps),
+        outside={
+            stage: Outside(seconds, seconds / view.step_s if view.step_s else 0.0)
+            for stage, seconds in window.outside_s.items()
+        },
+        throughput=_throughput(view),
+        mfu=_mfu(view),
+        evidence=decision.evidence,
+        findings=find_all(view, notes) if window.judged else (),
+        next=decision.next,
+        data_quality=notes,
+        steps=verdicts,
+    )
+
+
+def _all_unattributed(steps: Sequence[StepFacts]) -> dict[str, float]:
+    """Closed steps without any stage are unattributed as a whole."""
+    if any(facts.step.duration_s for facts in steps):
+        return {stages.UNATTRIBUTED: 1.0}
+    return {}
+
+
+def _gpu_hours_per_day(view: View, recoverable_s: float | None) -> float | None:
+    """GPU-hours a day = recoverable part of the loop's time x GPUs x 24 hours.
+
+    The loop's time is a step with what runs between the steps.
+    """
+    loop_s = view.step_s + sum(view.window.outside_s.values())
+    if recoverable_s is None or view.gpu_count is None or loop_s <= 0:
+        return None
+    return recoverable_s / loop_s * view.gpu_count * _HOURS_PER_DAY
+
+
+def _throughput(view: View) -> Throughput:
+    judged = view.window.judged
+    counted = [step for step in judged if step.tokens_total and step.duration_s]
+    tokens = math.fsum(step.tokens_total or 0 for step in counted)
+    total_s = math.fsum(step.duration_s or 0.0 for step in counted)
+    reported = mean_known([step.throughput_tokens_per_s_per_gpu for step in judged])
+    gpus = view.gpu_count
+    rate = tokens / (total_s * gpus) if gpus and total_s else reported
+    return Throughput(
+        tokens_per_s_per_gpu=rate,
+        tokens=tokens / len(counted) if counted else None,
+        step_s=mean_known([step.duration_s for step in judged]),
+        gpus=gpus,
+        baseline=view.baseline.tokens_per_s_per_gpu if view.baseline is not None else None,
+    )
+
+
+def _mfu(view: View) -> dict[str, Mfu]:
+    codes = {note.code for step in view.window.judged for note in step.notes}
+    if "mfu.impossible" in codes:
+        why = "reported, but above 1 and so impossible"
+    elif "mfu.unknown" in codes:
+        why = "the trainer reports 0: it does not know the model or the GPU"
+    else:
+        why = "not reported"
+    needs = "needs model configuration, GPU model, GPU count and sequence lengths"
+    return {
+        "actor": _figure(view.mfu_actor, "reported", why),
+        "actor_stage": _figure(view.mfu_actor_stage, "computed", needs),
+        "infer": _figure(view.mfu_infer, "reported", "not reported"),
+        "step": _figure(view.mfu_step, "computed", needs),
+    }
+
+
+def _figure(value: float | None, source: str, reason: str) -> Mfu:
+    if value is None:
+        return Mfu(None, None, reason)
+    return Mfu(value, "reported" if source == "reported" else "computed")

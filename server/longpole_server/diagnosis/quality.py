@@ -1,0 +1,73 @@
+"""Data quality: what a reader must know about the numbers behind a diagnosis."""
+
+from collections.abc import Sequence
+
+from longpole.conventions import stages
+from longpole_server.diagnosis.view import View
+from longpole_server.model.facts import StepFacts
+from longpole_server.model.step import Note
+
+
+def collect_notes(view: View, steps: Sequence[StepFacts]) -> tuple[Note, ...]:
+    """Return one note for each kind of trouble, over the steps it concerns."""
+    merged: dict[tuple[str, str | None], Note] = {}
+    counts: dict[tuple[str, str | None], int] = {}
+    for facts in steps:
+        for note in facts.step.notes:
+            key = (note.code, note.metric)
+            counts[key] = counts.get(key, 0) + 1
+            merged[key] = _merge(merged.get(key), note, facts.step.step)
+    notes = [_counted(note, counts[key]) for key, note in merged.items()]
+    if not any(facts.step.duration_s for facts in steps):
+        summary = "No step is closed yet: there is nothing to judge."
+        notes.append(Note("no_closed_step", "warning", summary))
+    elif not view.window.judged:
+        summary = "Steps report no stage: what their time is spent on is not known."
+        notes.append(Note("no_stage", "warning", summary))
+    notes += _about_run(view)
+    return tuple(notes)
+
+
+def _merge(before: Note | None, note: Note, step: int) -> Note:
+    first = step if before is None or before.first_step is None else before.first_step
+    return Note(
+        note.code,
+        note.severity,
+        note.summary if before is None else before.summary,
+        note.metric,
+        min(first, step),
+        max(step, before.last_step or step) if before is not None else step,
+    )
+
+
+def _counted(note: Note, count: int) -> Note:
+    if count == 1:
+        return note
+    summary = f"{note.summary} ({count} steps)"
+    return Note(note.code, note.severity, summary, note.metric, note.first_step, note.last_step)
+
+
+def _about_run(view: View) -> list[Note]:
+    notes: list[Note] = []
+    judged = view.window.judged
+    if not judged:
+        return notes
+    first, last = judged[0].step, judged[-1].step
+    if view.run.mode is None and view.mode is not None:
+        summary = f"The run does not say its mode; what it logs says {view.mode}."
+        notes.append(Note("mode.inferred", "info", summary, None, first, last))
+    noted = {note.code for step in judged for note in step.notes}
+    updates = any(step.stage(stages.UPDATE_ACTOR) is not None for step in judged)
+    known = (view.mfu_actor, view.mfu_actor_stage, view.mfu_step)
+    if (
+        updates
+        and all(value is None for value in known)
+        and not noted
+        & {
+            "mfu.unknown",
+            "mfu.impossible",
+        }
+    ):
+        summary = "No MFU is reported, and model or GPU are not known well enough to compute it."
+        notes.append(Note("mfu.unknown", "info", summary, "mfu_actor", first, last))
+    return notes

@@ -1,0 +1,155 @@
+"""What rules look at: a window of steps, summed, beside everything known about its inside."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from longpole.conventions import metrics, stages
+from longpole_server.analysis.architectures import is_mixture_of_experts
+from longpole_server.analysis.modes import has_separate_pools, infer_mode
+from longpole_server.analysis.step_metrics import read_config_number
+from longpole_server.analysis.window import Window, summarise_window
+from longpole_server.diagnosis.baseline import Baseline, mean_known, usable_mfu
+from longpole_server.diagnosis.inside_gen import (
+    InnerSource,
+    InsideGen,
+    combine,
+    look_inside,
+    read_truncated_ratio,
+)
+from longpole_server.diagnosis.thresholds import Limits
+from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts
+from longpole_server.model.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A window as rules see it. None is not known.
+
+    Attributes:
+        facts: The judged steps with their scalars.
+        inside: What happened inside gen, and who said so.
+        mode: As declared, else inferred.
+        is_moe: Whether the model is a mixture of experts; None when nobody said.
+        mfu_actor: As the trainer reports it, for its training passes alone.
+        mfu_actor_stage: Computed over the whole update stage.
+    """
+
+    run: RunFacts
+    limits: Limits
+    window: Window
+    facts: tuple[StepFacts, ...]
+    baseline: Baseline | None
+    mode: str | None
+    inside: InsideGen | None
+    inside_source: InnerSource | None
+    truncated_ratio: float | None
+    is_moe: bool | None
+    mfu_actor: float | None
+    mfu_actor_stage: float | None
+    mfu_infer: float | None
+    mfu_step: float | None
+    gpu_count: int | None
+
+    @property
+    def separate_pools(self) -> bool:
+        """Whether trainer and rollout hold GPUs of their own."""
+        return has_separate_pools(self.mode)
+
+    @property
+    def step_s(self) -> float:
+        """Mean seconds of a step; 0 without judged steps."""
+        return self.window.step_s or 0.0
+
+    @property
+    def ledger_source(self) -> str:
+        """Who measured the stages: `spans`, `scalars`, or `spans, scalars`."""
+        sources = {stage.source for step in self.window.judged for stage in step.stages}
+        return ", ".join(f"{source}s" for source in sorted(sources, reverse=True))
+
+    def seconds(self, *names: str) -> float:
+        """Return seconds a step of the named stages together."""
+        return sum(self.window.stage_s.get(name, 0.0) for name in names)
+
+    def share(self, *names: str) -> float:
+        """Return the part of the step that the named stages take together."""
+        return sum(self.window.shares.get(name, 0.0) for name in names)
+
+    def scalar(self, name: str) -> float | None:
+        """Return the mean of a logged scalar over the judged steps."""
+        return mean_known([facts.scalars.get(name) for facts in self.facts])
+
+    def metric(self, name: str) -> float | None:
+        """Return the mean of a canonical metric over the judged steps."""
+        return mean_known([metrics.read_metric(name, facts.scalars) for facts in self.facts])
+
+    def gpu_windows(self, *names: str) -> list[GpuWindow]:
+        """Return what GPUs did during the named stages."""
+        return [
+            window for facts in self.facts for window in facts.gpu_windows if window.stage in names
+        ]
+
+
+def periods_of(config: Mapping[str, str]) -> dict[str, float]:
+    """Return after how many steps periodic stages come, where the run's settings say so."""
+    frequencies = {
+        stages.TESTING: read_config_number(config, "test_freq", "eval_interval"),
+        stages.SAVE_CHECKPOINT: read_config_number(config, "save_freq", "save_interval"),
+    }
+    return {stage: value for stage, value in frequencies.items() if value and value > 0}
+
+
+def make_view(
+    run: RunFacts,
+    steps: Sequence[StepFacts],
+    baseline: Baseline | None,
+    limits: Limits,
+    attempt_starts: Mapping[int, int] | None = None,
+) -> View:
+    """Sum a range of steps into what rules look at."""
+    window = summarise_window(
+        [facts.step for facts in steps], attempt_starts, periods_of(run.config)
+    )
+    judged_keys = {(step.attempt, step.step) for step in window.judged}
+    judged = tuple(facts for facts in steps if (facts.step.attempt, facts.step.step) in judged_keys)
+    looks = [look for facts in judged if (look := look_inside(facts, limits)) is not None]
+    mode = run.mode or infer_mode({name for facts in judged for name in facts.scalars})
+    truncated = [read_truncated_ratio(run, facts) for facts in judged]
+    return View(
+        run=run,
+        limits=limits,
+        window=window,
+        facts=judged,
+        baseline=baseline,
+        mode=mode,
+        inside=combine([inside for inside, _ in looks]) if looks else None,
+        inside_source=looks[-1][1] if looks else None,
+        truncated_ratio=mean_known(truncated),
+        is_moe=is_mixture_of_experts(run.model_config),
+        mfu_actor=mean_known([usable_mfu(step.mfu_actor) for step in window.judged]),
+        mfu_actor_stage=mean_known(
+            [_mfu_of_stage(step, separate=has_separate_pools(mode)) for step in window.judged]
+        ),
+        mfu_infer=mean_known([usable_mfu(step.mfu_infer) for step in window.judged]),
+        mfu_step=mean_known([usable_mfu(step.mfu_step) for step in window.judged]),
+        gpu_count=_gpu_count(run, window.judged),
+    )
+
+
+def _mfu_of_stage(step: Step, *, separate: bool) -> float | None:
+    """MFU over the update stage: the step's FLOPs and GPUs over the stage's seconds.
+
+    Not computed for separate pools: there the trainer holds only some of the GPUs.
+    """
+    update = step.stage(stages.UPDATE_ACTOR)
+    if separate or update is None or not update.inclusive_s or not step.duration_s:
+        return None
+    mfu = usable_mfu(step.mfu_step)
+    return None if mfu is None else usable_mfu(mfu * step.duration_s / update.inclusive_s)
+
+
+def _gpu_count(run: RunFacts, judged: Sequence[Step]) -> int | None:
+    if run.gpu_count is not None:
+        return run.gpu_count
+    counts = [step.gpu_count for step in judged if step.gpu_count is not None]
+    return statistics.mode(counts) if counts else None

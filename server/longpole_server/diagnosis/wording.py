@@ -1,0 +1,26 @@
+"""Numbers in sentences."""
+
+from longpole.conventions import stages
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio as whole percent; below 1 % with one digit."""
+    return f"{ratio * 100:.0f} %" if ratio >= 0.0095 else f"{ratio * 100:.1f} %"
+
+
+def seconds(value: float) -> str:
+    """Return seconds with as many digits as matter."""
+    if value >= 100:
+        return f"{value:.0f} s"
+    return f"{value:.1f} s" if value >= 10 else f"{value:.2g} s"
+
+
+def times(ratio: float) -> str:
+    """Return a factor, e.g. `2.3 times`."""
+    return f"{ratio:.1f} times"
+
+
+def label(stage: str) -> str:
+    """Return a stage's name for people."""
+    kind = stages.STAGES.get(stage)
+    return kind.label if kind is not None else stage.replace("_", " ")
