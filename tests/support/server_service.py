@@ -1,0 +1,105 @@
+"""The service on a real embedded store, driven by hand: no threads, a clock that tests set."""
+
+import itertools
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from support.server_runs import BEGIN_NS, S
+
+from longpole_server.model.records import Records
+from longpole_server.read import Reader, open_reader
+from longpole_server.service import ChangeFeed
+from longpole_server.service.closing import StepCloser
+from longpole_server.service.facts import FactsReader
+from longpole_server.service.gpu_joining import GpuJoiner
+from longpole_server.service.revisions import Revisions
+from longpole_server.service.runs import RunsReader
+from longpole_server.service.serial_writer import SerialWriter
+from longpole_server.service.store_service import StoreService
+from longpole_server.store import Store, StoreConfig, open_store
+
+LOST_AFTER_S = 120.0
+
+
+@dataclass
+class HandClock:
+    """Seconds after `BEGIN_NS`, as the test sets them."""
+
+    seconds: float = 0.0
+
+    def now_ns(self) -> int:
+        return BEGIN_NS + round(self.seconds * S)
+
+    def now_s(self) -> float:
+        return self.seconds
+
+
+@dataclass
+class ServiceBench:
+    """A service with everything behind it."""
+
+    clock: HandClock
+    reader: Reader
+    writer: SerialWriter
+    changes: ChangeFeed
+    closer: StepCloser
+    joiner: GpuJoiner
+    service: StoreService
+    tokens: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def write(self, *batches: Records, token: str | None = None) -> None:
+        """Store batches and derive what they touch, as the ingest thread and the closer do."""
+        for batch in batches:
+            self.writer.write(batch, token or f"test-{next(self.tokens)}")
+            self.closer.on_written(batch)
+        self.derive()
+
+    def derive(self) -> None:
+        """Let a second pass and do what is due."""
+        self.closer.process()
+        self.clock.seconds += 1.0
+        self.closer.process()
+
+    def reopened(self) -> "ServiceBench":
+        """Return a bench on the same store that remembers nothing, as after a restart."""
+        return build_bench(self.reader, self.writer, self.clock, tokens=self.tokens)
+
+
+def build_bench(
+    reader: Reader,
+    writer: SerialWriter,
+    clock: HandClock,
+    tokens: "itertools.count[int] | None" = None,
+) -> ServiceBench:
+    """Build a service on a reader and a writer."""
+    changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
+    return ServiceBench(
+        clock=clock,
+        reader=reader,
+        writer=writer,
+        changes=changes,
+        closer=StepCloser(reader, writer, changes, revisions, facts, clock.now_ns, clock.now_s),
+        joiner=GpuJoiner(reader, writer, changes, revisions, clock.now_ns),
+        service=StoreService(
+            reader,
+            RunsReader(reader, revisions, LOST_AFTER_S, clock.now_ns),
+            facts,
+            changes,
+            clock.now_ns,
+        ),
+        tokens=tokens or itertools.count(),
+    )
+
+
+@contextmanager
+def opened_bench(directory: Path) -> Generator[ServiceBench]:
+    """Open an embedded store and build a service on it."""
+    store: Store = open_store(StoreConfig(directory=directory))
+    reader = open_reader(store)
+    try:
+        yield build_bench(reader, SerialWriter(store.writer), HandClock())
+    finally:
+        reader.close()
+        store.close()
