@@ -1,0 +1,164 @@
+"""How many spans a second one ingest thread turns into records.
+
+Run by hand: `python benchmarks/ingest_throughput.py [--spans 100000]`. Seconds of CPU of one
+thread, without the store: parse plus normalise, for trajectories with children (what a step is
+mostly made of), plain spans of other libraries, and GPU points.
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from longpole.conventions.gpus import GPU_METRICS
+from longpole_server.ingest.normalize import Normalizer
+from longpole_server.ingest.signals import Signal
+from longpole_server.model.records import Records
+
+BATCH = 512
+CHILDREN = 5
+GPUS = 1024
+
+
+def attribute(key: str, value: str | int | float) -> KeyValue:
+    if isinstance(value, str):
+        return KeyValue(key=key, value=AnyValue(string_value=value))
+    if isinstance(value, int):
+        return KeyValue(key=key, value=AnyValue(int_value=value))
+    return KeyValue(key=key, value=AnyValue(double_value=value))
+
+
+def describe_process() -> Resource:
+    values: dict[str, str | int] = {
+        "service.name": "trainer",
+        "host.name": "node0",
+        "process.pid": 17,
+        "rl.process.start_ns": time.time_ns(),
+        "rl.run.id": "bench",
+        "rl.role": "controller",
+    }
+    return Resource(attributes=[attribute(key, value) for key, value in values.items()])
+
+
+def make_trajectories() -> bytes:
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add(resource=describe_process()).scope_spans.add().spans
+    now = time.time_ns()
+    for index in range(BATCH // (CHILDREN + 1)):
+        trace, root = os.urandom(16), os.urandom(8)
+        values: dict[str, str | int | float] = {
+            "rl.loop.iteration": 7,
+            "rl.trajectory.id": f"sample-{index}",
+            "rl.group.id": f"group-{index // 8}",
+            "rl.trajectory.turns": 3,
+            "rl.trajectory.status": "success",
+            "gen_ai.usage.input_tokens": 512,
+            "gen_ai.usage.output_tokens": 2048,
+            "rl.reward.value": 0.5,
+        }
+        spans.add(
+            trace_id=trace,
+            span_id=root,
+            name="rl.trajectory",
+            start_time_unix_nano=now,
+            end_time_unix_nano=now + 10**9,
+            attributes=[attribute(key, value) for key, value in values.items()],
+        )
+        for child in range(CHILDREN):
+            spans.add(
+                trace_id=trace,
+                span_id=os.urandom(8),
+                parent_span_id=root,
+                name="rl.generate" if child % 2 == 0 else "execute_tool python",
+                start_time_unix_nano=now + child * 10**8,
+                end_time_unix_nano=now + (child + 1) * 10**8,
+                attributes=[attribute("rl.turn", child // 2)],
+            )
+    return request.SerializeToString()
+
+
+def make_plain_spans() -> bytes:
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add(resource=describe_process()).scope_spans.add().spans
+    for index in range(BATCH):
+        spans.add(
+            trace_id=os.urandom(16),
+            span_id=os.urandom(8),
+            name="llm_request",
+            start_time_unix_nano=time.time_ns(),
+            end_time_unix_nano=time.time_ns() + 10**9,
+            attributes=[
+                *(attribute(f"gen_ai.latency.part_{part}", 0.25) for part in range(4)),
+                attribute("gen_ai.usage.prompt_tokens", 100 + index),
+                attribute("gen_ai.usage.completion_tokens", 900),
+                attribute("gen_ai.request.id", f"request-{index}"),
+                attribute("gen_ai.response.model", "model"),
+            ],
+        )
+    return request.SerializeToString()
+
+
+def make_gpu_points() -> bytes:
+    request = ExportMetricsServiceRequest()
+    for node in range(GPUS // 8):
+        resource = Resource(
+            attributes=[
+                attribute("service.name", "longpole-agent"),
+                attribute("host.name", f"node{node}"),
+            ]
+        )
+        metrics = request.resource_metrics.add(resource=resource).scope_metrics.add().metrics
+        for kind in GPU_METRICS:
+            gauge = metrics.add(name=kind.metric, unit=kind.unit).gauge
+            for gpu in range(8):
+                gauge.data_points.add(
+                    time_unix_nano=time.time_ns() // 10**9 * 10**9,
+                    as_double=0.5,
+                    attributes=[
+                        attribute("hw.id", f"GPU-{node}-{gpu}"),
+                        attribute("gpu.index", gpu),
+                        attribute("hw.model", "NVIDIA H100 80GB HBM3"),
+                    ],
+                )
+    return request.SerializeToString()
+
+
+def measure(name: str, signal: Signal, body: bytes, num_items: int, repeats: int) -> None:
+    normalizer = Normalizer()
+    normalizer.normalize(signal, body, time.time_ns(), Records())
+    num_records = 0
+    started = time.process_time()
+    for _ in range(repeats):
+        records = Records()
+        normalizer.normalize(signal, body, time.time_ns(), records)
+        num_records += len(records)
+    seconds = time.process_time() - started
+    print(
+        f"{name:<24} {num_items * repeats / seconds:>10,.0f} /s "
+        f"{seconds / num_items / repeats * 1e6:>8.1f} us each   {num_records:,} records"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spans", type=int, default=100_000)
+    arguments = parser.parse_args()
+    repeats = max(1, arguments.spans // BATCH)
+    print(f"{Path(__file__).name}: one thread, batches of {BATCH} spans")
+    measure("trajectories, children", "traces", make_trajectories(), BATCH, repeats)
+    measure("plain spans, 8 values", "traces", make_plain_spans(), BATCH, repeats)
+    points = GPUS * len(GPU_METRICS)
+    measure(f"points of {GPUS} GPUs", "metrics", make_gpu_points(), points, repeats // 40 + 1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Series of rollout engines: one name each, however the sender spells it."""
+
+import re
+from functools import lru_cache
+
+from longpole.conventions.metrics import CANONICAL_OF_ALIAS
+from longpole_server.ingest.normalize.attempts import Attempt
+from longpole_server.ingest.normalize.attributes import get_text
+from longpole_server.ingest.normalize.points import NumberPoint, label_name
+from longpole_server.ingest.normalize.sender import Sender
+from longpole_server.ingest.normalize.spans import ITERATION_KEYS
+from longpole_server.model.records import EngineSample
+
+# `vllm:x` as Prometheus has it, `vllm_x` after OpenTelemetry's or Ray's exporters, `ray_vllm_x`,
+# `vllm/x` in trainers' loggers.
+_SPELLING = re.compile(r"(?:ray_)?(?P<engine>vllm|sglang)[:_/](?P<series>[^/]+)")
+_TOTAL_SUFFIX = "_total"
+_DERIVED_SUFFIXES = (_TOTAL_SUFFIX, "_count", "_sum", "_bucket")
+_INSTANCE = "service.instance.id"
+_FIRST_ENGINE = "0"
+# Labels that say which engine it is, or the same on every series.
+_IDENTITY_LABELS = frozenset(
+    {
+        *ITERATION_KEYS,
+        _INSTANCE,
+        "instance",
+        "job",
+        "engine",
+        "engine_type",
+        "model_name",
+        "tp_rank",
+        "pp_rank",
+        "dp_rank",
+        "WorkerId",
+        "NodeAddress",
+        "SessionName",
+        "Version",
+    }
+)
+
+
+@lru_cache(maxsize=4096)
+def name_series(name: str, *, is_total: bool) -> str | None:
+    """Return the Prometheus name of an engine's series, None when it is no engine's."""
+    # Trainers log metrics of their own under such names.
+    if name in CANONICAL_OF_ALIAS:
+        return None
+    match = _SPELLING.fullmatch(name)
+    if match is None:
+        return None
+    series = match["series"]
+    if is_total and not series.endswith(_DERIVED_SUFFIXES):
+        series += _TOTAL_SUFFIX
+    return f"{match['engine']}:{series}"
+
+
+def make_engine_sample(
+    series: str, point: NumberPoint, value: float, attempt: Attempt, sender: Sender
+) -> EngineSample:
+    """Return the sample; labels beyond the engine's identity become part of the name."""
+    return EngineSample(
+        run_id=attempt.run_id,
+        attempt=attempt.number,
+        replica=_name_replica(point, sender),
+        name=label_name(series, point.values, _IDENTITY_LABELS),
+        ts_ns=point.ts_ns,
+        value=value,
+    )
+
+
+def _name_replica(point: NumberPoint, sender: Sender) -> str:
+    """Return the replica: the instance; behind it the engine, where one process has several."""
+    replica = (
+        get_text(point.values, _INSTANCE)
+        or get_text(point.values, "instance")
+        or sender.instance
+        or sender.host
+    )
+    engine = get_text(point.values, "engine") or get_text(point.values, "dp_rank")
+    return replica if engine in {None, _FIRST_ENGINE} else f"{replica}/{engine}"

@@ -1,0 +1,172 @@
+"""Points about GPUs and hosts, one row per entity and time. They know nothing of runs."""
+
+import dataclasses
+import math
+from typing import Any
+
+from longpole.conventions import attributes as names
+from longpole.conventions import gpus
+from longpole_server.ingest.normalize.attributes import get_int, get_text
+from longpole_server.ingest.normalize.points import NumberPoint
+from longpole_server.ingest.normalize.sender import Sender
+from longpole_server.model.records import GpuProcess, GpuSample, HostSample, Records
+
+_PREFIXES = ("hw.", "system.", gpus.PROCESS_GPU_MEMORY)
+_INTEGER_COLUMNS = frozenset({"memory_used_bytes", "memory_total_bytes", "clocks_event_reasons"})
+_UNKNOWN_INDEX = -1
+_GPU = "gpu"
+# Points that say which part of a whole they count; only the whole, or what is used, is kept.
+_PART_LABELS = frozenset(
+    {"cpu.mode", "cpu.logical_number", "state", "system.memory.state", "hw.gpu.task"}
+)
+_WHOLE_PARTS = frozenset({"used", "general"})
+_DIRECTION_LABELS = ("network.io.direction", "direction")
+_RATE_UNIT = "By/s"
+_NS_PER_S = 1e9
+_MAX_COUNTERS = 65_536
+
+_HOST_COLUMNS = {
+    gpus.HOST_CPU_UTILIZATION: "cpu_utilization_ratio",
+    gpus.HOST_MEMORY_USAGE: "memory_used_bytes",
+    gpus.HOST_MEMORY_LIMIT: "memory_total_bytes",
+}
+_NETWORK_COLUMNS = {
+    "receive": "network_receive_bytes_per_s",
+    "transmit": "network_transmit_bytes_per_s",
+}
+
+
+def is_hardware(name: str) -> bool:
+    """Tell whether a metric is about a GPU or a host."""
+    return name.startswith(_PREFIXES)
+
+
+class NetworkRates:
+    """Rates from counters that only grow: bytes per second since the point before."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, str], tuple[int, float]] = {}
+
+    def measure(self, key: tuple[str, str, str], ts_ns: int, total: float) -> float | None:
+        """Return the rate, None for the first point, after a restart and out of order."""
+        before = self._last.get(key)
+        if before is not None and ts_ns <= before[0]:
+            return None
+        self._last.pop(key, None)
+        if len(self._last) >= _MAX_COUNTERS:
+            del self._last[next(iter(self._last))]
+        self._last[key] = (ts_ns, total)
+        if before is None or total < before[1]:
+            return None
+        return (total - before[1]) / ((ts_ns - before[0]) / _NS_PER_S)
+
+
+class HardwarePivot:
+    """Collects the points of one request into one record per entity and time.
+
+    Args:
+        rates: Remembers network counters between requests.
+    """
+
+    def __init__(self, rates: NetworkRates) -> None:
+        self._rates = rates
+        self._gpus: dict[tuple[str, str, int], dict[str, Any]] = {}
+        self._hosts: dict[tuple[str, int], dict[str, float]] = {}
+        self._processes: list[GpuProcess] = []
+
+    def add(self, point: NumberPoint, sender: Sender) -> bool:
+        """Take a point; False when it means nothing here."""
+        host = sender.host or get_text(point.values, names.HOST_NAME)
+        if host is None or not _is_whole(point):
+            return False
+        if point.name == gpus.PROCESS_GPU_MEMORY:
+            return self._add_process(point, host)
+        column = gpus.GPU_COLUMN_OF_METRIC.get(point.name)
+        if column is not None:
+            return self._add_gpu(point, host, column)
+        return self._add_host(point, host)
+
+    def finish(self, into: Records) -> None:
+        """Add the records."""
+        into.gpu_processes.extend(self._processes)
+        into.gpu_samples.extend(
+            GpuSample(host=host, gpu_uuid=uuid, ts_ns=ts_ns, **columns)
+            for (host, uuid, ts_ns), columns in self._gpus.items()
+        )
+        into.host_samples.extend(
+            HostSample(host=host, ts_ns=ts_ns, **_to_host_columns(columns))
+            for (host, ts_ns), columns in self._hosts.items()
+        )
+
+    def _add_process(self, point: NumberPoint, host: str) -> bool:
+        uuid = get_text(point.values, gpus.HW_ID)
+        pid = get_int(point.values, names.PROCESS_PID)
+        if uuid is None or pid is None:
+            return False
+        memory_bytes = _to_column("memory_used_bytes", point.value)
+        self._processes.append(
+            GpuProcess(
+                host=host,
+                gpu_uuid=uuid,
+                pid=pid,
+                ts_ns=point.ts_ns,
+                memory_bytes=None if memory_bytes is None else int(memory_bytes),
+            )
+        )
+        return True
+
+    def _add_gpu(self, point: NumberPoint, host: str, column: str) -> bool:
+        uuid = get_text(point.values, gpus.HW_ID)
+        if uuid is None or get_text(point.values, "hw.type") not in {None, _GPU}:
+            return False
+        columns = self._gpus.get((host, uuid, point.ts_ns))
+        if columns is None:
+            index = get_int(point.values, gpus.GPU_INDEX)
+            columns = self._gpus[host, uuid, point.ts_ns] = {
+                "gpu_index": _UNKNOWN_INDEX if index is None else index,
+                "model": get_text(point.values, gpus.HW_MODEL) or "",
+            }
+        columns[column] = _to_column(column, point.value)
+        return True
+
+    def _add_host(self, point: NumberPoint, host: str) -> bool:
+        value = _to_column("", point.value)
+        if value is None:
+            return False
+        column = _HOST_COLUMNS.get(point.name)
+        if point.name == gpus.HOST_NETWORK_IO:
+            direction = next(
+                (text for label in _DIRECTION_LABELS if (text := get_text(point.values, label))),
+                "",
+            )
+            column = _NETWORK_COLUMNS.get(direction)
+            device = get_text(point.values, "network.interface.name") or ""
+            if point.unit != _RATE_UNIT:
+                value = self._rates.measure((host, direction, device), point.ts_ns, value)
+        if column is None or value is None:
+            return False
+        columns = self._hosts.setdefault((host, point.ts_ns), {})
+        columns[column] = columns.get(column, 0.0) + value
+        return True
+
+
+def _is_whole(point: NumberPoint) -> bool:
+    if _PART_LABELS.isdisjoint(point.values):
+        return True
+    labels = _PART_LABELS.intersection(point.values)
+    return all(point.values[label] in _WHOLE_PARTS for label in labels)
+
+
+def _to_column(column: str, value: float | None) -> float | int | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if column in _INTEGER_COLUMNS else float(value)
+
+
+def _to_host_columns(columns: dict[str, float]) -> dict[str, Any]:
+    known = {field.name for field in dataclasses.fields(HostSample)}
+    return {
+        name: int(value) if name in _INTEGER_COLUMNS else value
+        for name, value in columns.items()
+        if name in known
+    }

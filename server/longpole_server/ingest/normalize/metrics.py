@@ -1,0 +1,129 @@
+"""OTLP metrics: scalars of a run, series of its engines, and hardware."""
+
+from dataclasses import dataclass, field
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
+
+from longpole_server.ingest.normalize.announcements import Announcer
+from longpole_server.ingest.normalize.attempt_book import AttemptBook
+from longpole_server.ingest.normalize.attempts import Attempt, Moments
+from longpole_server.ingest.normalize.engines import make_engine_sample, name_series
+from longpole_server.ingest.normalize.hardware import HardwarePivot, NetworkRates, is_hardware
+from longpole_server.ingest.normalize.points import NumberPoint, label_name, read_points
+from longpole_server.ingest.normalize.sender import Sender, SenderCache
+from longpole_server.ingest.normalize.skips import SkipGuard
+from longpole_server.ingest.normalize.spans import ITERATION_KEYS, get_iteration
+from longpole_server.model.records import UNKNOWN_STEP, MetricPoint, Records
+
+
+@dataclass(slots=True)
+class _Found:
+    """Points of one sender that belong to a run, before it is known which."""
+
+    scalars: list[NumberPoint] = field(default_factory=list[NumberPoint])
+    engine_points: list[tuple[str, NumberPoint]] = field(
+        default_factory=list[tuple[str, NumberPoint]]
+    )
+    scope: str = ""
+
+
+class MetricReader:
+    """Adds the records of metrics requests.
+
+    A scalar's step is the one its point names, else the step its run is in, else unknown.
+    Histograms count only for engines, as the series Prometheus makes of them.
+    """
+
+    def __init__(self, senders: SenderCache, book: AttemptBook, announcer: Announcer) -> None:
+        self._senders = senders
+        self._book = book
+        self._announcer = announcer
+        self._rates = NetworkRates()
+        self.guard = SkipGuard("metric")
+        self.num_ignored = 0
+
+    def add(self, request: ExportMetricsServiceRequest, received_ns: int, into: Records) -> None:
+        """Add the records of a request."""
+        pivot = HardwarePivot(self._rates)
+        for resource_metrics in request.resource_metrics:
+            with self.guard:
+                self._add_resource(resource_metrics, received_ns, pivot, into)
+        pivot.finish(into)
+
+    def _add_resource(
+        self,
+        resource_metrics: ResourceMetrics,
+        received_ns: int,
+        pivot: HardwarePivot,
+        into: Records,
+    ) -> None:
+        sender = self._senders.get(resource_metrics.resource)
+        found = _Found()
+        for scope_metrics in resource_metrics.scope_metrics:
+            found.scope = found.scope or scope_metrics.scope.name
+            for metric in scope_metrics.metrics:
+                with self.guard:
+                    self._sort(metric, sender, received_ns, pivot, found)
+        if found.scalars or found.engine_points:
+            self._add_run_points(found, sender, received_ns, into)
+
+    def _sort(
+        self,
+        metric: Metric,
+        sender: Sender,
+        received_ns: int,
+        pivot: HardwarePivot,
+        found: _Found,
+    ) -> None:
+        is_histogram = metric.WhichOneof("data") == "histogram"
+        for point in read_points(metric, received_ns):
+            names_step = get_iteration(point.values) is not None
+            if is_hardware(point.name) and not names_step:
+                self.num_ignored += not pivot.add(point, sender)
+                continue
+            series = name_series(point.name, is_total=point.is_total)
+            if sender.is_agent or point.value is None or (is_histogram and series is None):
+                self.num_ignored += 1
+                continue
+            if series is not None:
+                found.engine_points.append((series, point))
+            # A trainer that logs its engines' numbers once a step logs them as scalars too.
+            if series is None or names_step:
+                found.scalars.append(point)
+
+    def _add_run_points(
+        self, found: _Found, sender: Sender, received_ns: int, into: Records
+    ) -> None:
+        times = [point.ts_ns for point in found.scalars]
+        times += [point.ts_ns for _, point in found.engine_points]
+        moments = Moments.collect(received_ns, times)
+        attempt = self._book.place(sender, moments)
+        names_step = any(get_iteration(point.values) is not None for point in found.scalars)
+        if names_step or (found.scalars and sender.speaks_rl):
+            is_leader = self._book.is_leader(sender, attempt)
+            self._announcer.announce_run(attempt, sender, moments, into, is_leader=is_leader)
+        if names_step or sender.speaks_rl:
+            self._announcer.see_process(attempt, sender, found.scope, moments, into)
+        for point in found.scalars:
+            into.metric_points.append(_make_point(point, attempt))
+        for series, point in found.engine_points:
+            value = 0.0 if point.value is None else float(point.value)
+            into.engine_samples.append(make_engine_sample(series, point, value, attempt, sender))
+
+
+def _make_point(point: NumberPoint, attempt: Attempt) -> MetricPoint:
+    step = get_iteration(point.values)
+    if step is None:
+        step = UNKNOWN_STEP if attempt.step is None else attempt.step
+    return MetricPoint(
+        run_id=attempt.run_id,
+        attempt=attempt.number,
+        step=step,
+        name=label_name(point.name, point.values, ITERATION_KEYS),
+        # NaN stays: that a loss became NaN is what a reader must see.
+        value=0.0 if point.value is None else float(point.value),
+        ts_ns=point.ts_ns,
+    )

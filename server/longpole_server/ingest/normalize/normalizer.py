@@ -1,0 +1,87 @@
+"""The one door of normalisation: a request in protobuf in, records out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from longpole_server.ingest.normalize.announcements import Announcer
+from longpole_server.ingest.normalize.attempt_book import AttemptBook
+from longpole_server.ingest.normalize.attempts import KnownAttempt
+from longpole_server.ingest.normalize.events import EventReader
+from longpole_server.ingest.normalize.metrics import MetricReader
+from longpole_server.ingest.normalize.sender import SenderCache
+from longpole_server.ingest.normalize.traces import TraceReader
+from longpole_server.ingest.signals import Signal, parse_request
+from longpole_server.model.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizerStats:
+    """Counts since the start, except for `num_waiting`.
+
+    Attributes:
+        num_skipped: Records that could not be read.
+        num_ignored: Points and logs that mean nothing here.
+        num_waiting: Stage spans that wait for the step they belong to.
+    """
+
+    num_skipped: int
+    num_ignored: int
+    num_waiting: int
+
+
+class Normalizer:
+    """Turns requests into records, and keeps what it needs from one to the next.
+
+    Not thread-safe: the ingest thread owns it.
+
+    Args:
+        known: The attempts in the store, so that a restart of the server begins no new ones.
+        keep_text: Keep text of prompts, responses and tool arguments in the raw spans.
+    """
+
+    def __init__(self, known: Iterable[KnownAttempt] = (), *, keep_text: bool = False) -> None:
+        senders = SenderCache(keep_text=keep_text)
+        book = AttemptBook(known)
+        announcer = Announcer()
+        self._traces = TraceReader(senders, book, announcer, keep_text=keep_text)
+        self._metrics = MetricReader(senders, book, announcer)
+        self._events = EventReader(senders, book, announcer)
+
+    @property
+    def stats(self) -> NormalizerStats:
+        """Counts so far."""
+        return NormalizerStats(
+            num_skipped=sum(
+                reader.guard.num_skipped for reader in (self._traces, self._metrics, self._events)
+            ),
+            num_ignored=self._metrics.num_ignored + self._events.num_ignored,
+            num_waiting=self._traces.num_waiting,
+        )
+
+    def normalize(self, signal: Signal, body: bytes, received_ns: int, into: Records) -> None:
+        """Add the records of one request.
+
+        Args:
+            signal: What the request holds.
+            body: The request in protobuf.
+            received_ns: When the server got it, UTC nanoseconds.
+            into: Where the records go. What cannot be read is skipped and counted.
+
+        Raises:
+            BadRequestError: The body is no such request.
+        """
+        request = parse_request(signal, body)
+        match signal:
+            case "traces":
+                self._traces.add(cast("ExportTraceServiceRequest", request), received_ns, into)
+            case "metrics":
+                self._metrics.add(cast("ExportMetricsServiceRequest", request), received_ns, into)
+            case "logs":
+                self._events.add(cast("ExportLogsServiceRequest", request), received_ns, into)

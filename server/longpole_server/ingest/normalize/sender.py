@@ -1,0 +1,125 @@
+"""Who sent a batch: one process, as its resource describes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from longpole.conventions import attributes as names
+from longpole_server.ingest.normalize.attributes import (
+    Values,
+    format_attributes,
+    get_int,
+    get_text,
+    get_texts,
+    read_attributes,
+)
+from longpole_server.ingest.normalize.identity import (
+    find_run_id,
+    invent_run_id,
+    make_addressable,
+)
+
+AGENT_SERVICE = "longpole-agent"
+CONTROLLER = "controller"
+_RL_PREFIX = "rl."
+_NODE_NAME = "k8s.node.name"
+
+
+class Process(NamedTuple):
+    """One life of a process. `start_ns` is None where the sender does not say."""
+
+    host: str
+    pid: int
+    start_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sender:
+    """A process that sends. Compared by identity: the cache gives one object per resource.
+
+    Attributes:
+        values: Its resource attributes.
+        text: The same as text, for raw spans.
+        run_id: Its run; invented when it declares none.
+        attempt: The attempt it declares, None without one.
+        process: None when no pid is known.
+        speaks_rl: Whether its resource declares a run or any `rl.*` attribute.
+        notes: What was done to its run id, for people.
+    """
+
+    values: Values
+    text: Mapping[str, str]
+    run_id: str
+    attempt: int | None
+    process: Process | None
+    service: str
+    host: str
+    role: str
+    instance: str | None
+    gpu_ids: tuple[str, ...]
+    speaks_rl: bool
+    notes: tuple[str, ...]
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is a node agent, which belongs to no run."""
+        return self.service == AGENT_SERVICE
+
+    @property
+    def pid(self) -> int:
+        """Its process id, 0 when unknown."""
+        return 0 if self.process is None else self.process.pid
+
+
+def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
+    """Read the resource of a batch."""
+    values = read_attributes(resource.attributes)
+    service = get_text(values, names.SERVICE_NAME) or ""
+    host = get_text(values, names.HOST_NAME) or get_text(values, _NODE_NAME) or ""
+    declared_id = find_run_id(values)
+    wanted_id = declared_id or invent_run_id(service, host)
+    run_id = make_addressable(wanted_id)
+    notes = () if run_id == wanted_id else (f"The run id {wanted_id!r} is kept as {run_id!r}.",)
+    pid = get_int(values, names.PROCESS_PID)
+    start_ns = get_int(values, names.PROCESS_START_NS)
+    return Sender(
+        values=values,
+        text=format_attributes(values, keep_text=keep_text),
+        run_id=run_id,
+        attempt=get_int(values, names.RUN_ATTEMPT),
+        process=None if pid is None else Process(host, pid, start_ns),
+        service=service,
+        host=host,
+        role=(get_text(values, names.ROLE) or "").lower(),
+        instance=get_text(values, names.SERVICE_INSTANCE_ID),
+        gpu_ids=get_texts(values, names.GPU_IDS),
+        speaks_rl=declared_id is not None or any(key.startswith(_RL_PREFIX) for key in values),
+        notes=notes,
+    )
+
+
+class SenderCache:
+    """Reads each distinct resource once: a process sends the same one with every batch.
+
+    Args:
+        capacity: Most resources remembered; the oldest is forgotten first.
+        keep_text: Whether text of prompts and responses stays in the attributes.
+    """
+
+    def __init__(self, capacity: int = 4096, *, keep_text: bool = False) -> None:
+        self._capacity = capacity
+        self._keep_text = keep_text
+        self._senders: dict[bytes, Sender] = {}
+
+    def get(self, resource: Resource) -> Sender:
+        """Return the sender that a resource describes."""
+        key = resource.SerializeToString()
+        sender = self._senders.get(key)
+        if sender is None:
+            sender = read_sender(resource, keep_text=self._keep_text)
+            if len(self._senders) >= self._capacity:
+                del self._senders[next(iter(self._senders))]
+            self._senders[key] = sender
+        return sender

@@ -1,0 +1,125 @@
+"""Spans as sent, and which of them mean something in a training step."""
+
+import enum
+from typing import NamedTuple
+
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from longpole.conventions import attributes as names
+from longpole.conventions import stages
+from longpole_server.ingest.normalize.attributes import (
+    Values,
+    format_attributes,
+    get_int,
+    read_attributes,
+)
+from longpole_server.ingest.normalize.sender import Sender
+from longpole_server.model.records import RawSpan
+
+# Texts of the Collector's ClickHouse exporter, by number.
+_KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
+_STATUS_CODES = ("Unset", "Ok", "Error")
+# Step numbers, ours first: ROLL writes the second, RL-Insight the third.
+ITERATION_KEYS = (names.ITERATION, "global_step", "global_steps")
+# Names under which other systems send a whole step. NeMo-RL's is known by its last segment.
+_LOOP_ALIASES = frozenset({"pipeline_step", "total_step_time"})
+_PART_KINDS = {names.SPAN_GENERATE: "generate", names.SPAN_SCORE: "score"}
+
+
+class SpanKind(enum.Enum):
+    """What a span means. `CANDIDATE`: a stage if it turns out to be the child of a step."""
+
+    LOOP = enum.auto()
+    STAGE = enum.auto()
+    SYNC_PHASE = enum.auto()
+    CANDIDATE = enum.auto()
+    TRAJECTORY = enum.auto()
+    PART = enum.auto()
+
+
+class SpanFact(NamedTuple):
+    """A span with its attributes as values. `end_ns` is as sent, even before its start."""
+
+    raw: RawSpan
+    values: Values
+    end_ns: int
+
+
+def read_span(
+    span: Span, sender: Sender, scope: InstrumentationScope, *, keep_text: bool
+) -> SpanFact:
+    """Read a span."""
+    values = read_attributes(span.attributes)
+    start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
+    raw = RawSpan(
+        ts_ns=start_ns,
+        duration_ns=max(0, end_ns - start_ns),
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_span_id=span.parent_span_id.hex(),
+        trace_state=span.trace_state,
+        name=span.name,
+        kind=_name_of(span.kind, _KINDS),
+        service_name=sender.service,
+        resource=sender.text,
+        scope_name=scope.name,
+        scope_version=scope.version,
+        attributes=format_attributes(values, keep_text=keep_text),
+        status_code=_name_of(span.status.code, _STATUS_CODES),
+        status_message=span.status.message,
+        events=tuple(
+            (
+                event.time_unix_nano,
+                event.name,
+                format_attributes(read_attributes(event.attributes), keep_text=keep_text),
+            )
+            for event in span.events
+        ),
+        links=tuple(
+            (
+                link.trace_id.hex(),
+                link.span_id.hex(),
+                link.trace_state,
+                format_attributes(read_attributes(link.attributes), keep_text=keep_text),
+            )
+            for link in span.links
+        ),
+    )
+    return SpanFact(raw, values, end_ns)
+
+
+def classify_span(name: str, values: Values) -> SpanKind | None:
+    """Return what a span means, None when it means nothing here."""
+    if name == names.SPAN_LOOP or name.rsplit(".", 1)[-1] in _LOOP_ALIASES:
+        return SpanKind.LOOP if get_iteration(values) is not None else None
+    if name == names.SPAN_TRAJECTORY:
+        return SpanKind.TRAJECTORY
+    if name_part_kind(name) is not None:
+        return SpanKind.PART
+    if name.startswith(names.SPAN_SYNC_PREFIX):
+        return SpanKind.SYNC_PHASE
+    if names.STAGE in values or name in stages.STAGE_OF_SPAN:
+        return SpanKind.STAGE
+    return SpanKind.CANDIDATE if stages.stage_of(name) is not None else None
+
+
+def name_part_kind(name: str) -> str | None:
+    """Return the kind of a trajectory's child span, None when it is none."""
+    kind = _PART_KINDS.get(name)
+    if kind is None and name.startswith(names.SPAN_TOOL_PREFIX):
+        return "tool"
+    return kind
+
+
+def get_iteration(values: Values) -> int | None:
+    """Return the step a span or point names, None when it names none."""
+    for key in ITERATION_KEYS:
+        iteration = get_int(values, key)
+        if iteration is not None:
+            return iteration
+    return None
+
+
+def _name_of(number: int, texts: tuple[str, ...]) -> str:
+    return texts[number] if 0 <= number < len(texts) else texts[0]

@@ -1,0 +1,153 @@
+"""OTLP traces: raw spans, the windows of a step, and its samples."""
+
+from dataclasses import dataclass, field
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
+
+from longpole_server.ingest.normalize.announcements import Announcer
+from longpole_server.ingest.normalize.attempt_book import AttemptBook
+from longpole_server.ingest.normalize.attempts import LoopSeen, Moments
+from longpole_server.ingest.normalize.sender import Sender, SenderCache
+from longpole_server.ingest.normalize.skips import SkipGuard
+from longpole_server.ingest.normalize.spans import (
+    SpanFact,
+    SpanKind,
+    classify_span,
+    get_iteration,
+    read_span,
+)
+from longpole_server.ingest.normalize.stages import StagePlacer
+from longpole_server.ingest.normalize.trajectories import PlacedFact, join_trajectories
+from longpole_server.model.records import UNKNOWN_STEP, Records
+
+
+@dataclass(slots=True)
+class _Found:
+    """Spans of one sender that mean something, before it is known in which attempt."""
+
+    stages: list[tuple[SpanKind, SpanFact]] = field(default_factory=list[tuple[SpanKind, SpanFact]])
+    trajectories: list[SpanFact] = field(default_factory=list[SpanFact])
+    parts: list[SpanFact] = field(default_factory=list[SpanFact])
+    scope: str = ""
+
+    def add(self, kind: SpanKind, fact: SpanFact) -> None:
+        if kind is SpanKind.TRAJECTORY:
+            self.trajectories.append(fact)
+        elif kind is SpanKind.PART:
+            self.parts.append(fact)
+        else:
+            self.stages.append((kind, fact))
+
+    @property
+    def makes_run(self) -> bool:
+        """Whether any span proves a training run by itself."""
+        return bool(self.trajectories) or any(
+            kind is not SpanKind.CANDIDATE for kind, _ in self.stages
+        )
+
+
+@dataclass(slots=True)
+class _Joining:
+    """What is joined over all senders of a request."""
+
+    trajectories: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    parts: list[PlacedFact] = field(default_factory=list[PlacedFact])
+    parents: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class TraceReader:
+    """Adds the records of trace requests. Every span goes to the raw spans, whatever it means."""
+
+    def __init__(
+        self,
+        senders: SenderCache,
+        book: AttemptBook,
+        announcer: Announcer,
+        *,
+        keep_text: bool,
+    ) -> None:
+        self._senders = senders
+        self._book = book
+        self._announcer = announcer
+        self._keep_text = keep_text
+        self._placer = StagePlacer()
+        self.guard = SkipGuard("span")
+
+    @property
+    def num_waiting(self) -> int:
+        """Stage spans that wait for the step they belong to."""
+        return self._placer.num_held
+
+    def add(self, request: ExportTraceServiceRequest, received_ns: int, into: Records) -> None:
+        """Add the records of a request."""
+        joining = _Joining()
+        for resource_spans in request.resource_spans:
+            with self.guard:
+                self._add_resource(resource_spans, received_ns, joining, into)
+        with self.guard:
+            join_trajectories(joining.trajectories, joining.parts, joining.parents, into)
+
+    def _add_resource(
+        self,
+        resource_spans: ResourceSpans,
+        received_ns: int,
+        joining: _Joining,
+        into: Records,
+    ) -> None:
+        sender = self._senders.get(resource_spans.resource)
+        found = self._read_spans(resource_spans, sender, joining, into)
+        if sender.is_agent or not (found.stages or found.trajectories or found.parts):
+            return
+        moments = _find_moments(found, received_ns)
+        attempt = self._book.place(sender, moments)
+        if found.makes_run:
+            is_leader = self._book.is_leader(sender, attempt)
+            self._announcer.announce_run(attempt, sender, moments, into, is_leader=is_leader)
+            self._announcer.see_process(attempt, sender, found.scope, moments, into)
+        for kind, fact in found.stages:
+            with self.guard:
+                self._placer.add(kind, fact, attempt, sender, into)
+        joining.trajectories.extend(
+            PlacedFact(fact, attempt, sender) for fact in found.trajectories
+        )
+        joining.parts.extend(PlacedFact(fact, attempt, sender) for fact in found.parts)
+
+    def _read_spans(
+        self,
+        resource_spans: ResourceSpans,
+        sender: Sender,
+        joining: _Joining,
+        into: Records,
+    ) -> _Found:
+        found = _Found()
+        guard = self.guard
+        for scope_spans in resource_spans.scope_spans:
+            scope = scope_spans.scope
+            found.scope = found.scope or scope.name
+            for span in scope_spans.spans:
+                with guard:
+                    fact = read_span(span, sender, scope, keep_text=self._keep_text)
+                    into.raw_spans.append(fact.raw)
+                    joining.parents[fact.raw.span_id] = fact.raw.parent_span_id
+                    kind = classify_span(fact.raw.name, fact.values)
+                    if kind is not None:
+                        found.add(kind, fact)
+        return found
+
+
+def _find_moments(found: _Found, received_ns: int) -> Moments:
+    facts = [fact for _, fact in found.stages]
+    facts += found.trajectories
+    facts += found.parts
+    loops = [
+        LoopSeen(_get_step(fact), fact.raw.ts_ns, fact.end_ns)
+        for kind, fact in found.stages
+        if kind is SpanKind.LOOP
+    ]
+    return Moments.collect(received_ns, [fact.end_ns for fact in facts], loops)
+
+
+def _get_step(fact: SpanFact) -> int:
+    iteration = get_iteration(fact.values)
+    return UNKNOWN_STEP if iteration is None else iteration
