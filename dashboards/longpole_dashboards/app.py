@@ -1,0 +1,50 @@
+"""Mounts the dashboards on the server's FastAPI application."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from dash import Dash
+from fastapi import FastAPI
+from longpole_dashboards.addresses import RUN_PATH, RUNS_PATH, STEP_PATH
+from longpole_dashboards.live import register_push
+from longpole_dashboards.pages import run, runs, step
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.shell import INDEX_STRING, register_shell, shell_layout
+from longpole_server.service import Service
+
+
+def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    """Serve the dashboards from `api`, reading through `service`.
+
+    Call it once per process, after the API's own routes are there (unknown addresses answer with
+    the dashboards' page) and before the application starts.
+
+    Args:
+        api: The application whose root becomes the dashboards.
+        service: What the dashboards read.
+        clock_ns: The server's clock, UTC nanoseconds; browsers measure ages against it.
+    """
+    app = Dash(
+        __name__,
+        # Dash types it as a flag or a factory, and takes an application too.
+        server=cast("Any", api),
+        use_pages=False,
+        pages_folder="",
+        title="Longpole",
+        update_title="",
+        index_string=INDEX_STRING,
+        suppress_callback_exceptions=True,
+        serve_locally=True,
+        # A quiet run is no reason to hang up.
+        websocket_inactivity_timeout=0,
+    )
+    app.layout = shell_layout()
+    reader = Reader(service)
+    register_push(app, service.changes, clock_ns)
+    register_shell(app, {RUNS_PATH: runs.layout, RUN_PATH: run.layout, STEP_PATH: step.layout})
+    runs.register(app, reader)
+    run.register(app, reader)
+    step.register(app, reader)

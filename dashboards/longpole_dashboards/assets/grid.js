@@ -1,0 +1,110 @@
+/* How table cells look. Cells that show ages carry `data-since-ms`; longpole.js writes them. */
+(function () {
+  "use strict";
+
+  const cells = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+  const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
+  const h = (...parts) => window.React.createElement(...parts);
+  const ABSENT = "–";
+
+  functions.longpoleGridTheme = (agGrid) =>
+    agGrid.themeQuartz
+      .withPart(agGrid.colorSchemeVariable)
+      .withParams({
+        fontFamily: "inherit",
+        fontSize: 12.5,
+        spacing: 5,
+        backgroundColor: "var(--lp-surface)",
+        foregroundColor: "var(--lp-text)",
+        borderColor: "var(--lp-line)",
+        rowBorder: { color: "var(--lp-grid)" },
+        columnBorder: false,
+        wrapperBorder: false,
+        headerBackgroundColor: "var(--lp-surface)",
+        headerTextColor: "var(--lp-faint)",
+        headerFontWeight: 500,
+        headerFontSize: 11,
+        rowHoverColor: "var(--lp-raised)",
+        selectedRowBackgroundColor: "var(--lp-raised)",
+        accentColor: "var(--lp-accent)",
+        oddRowBackgroundColor: "transparent",
+      });
+
+  function follow(event, href) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    window.longpole.go(href);
+  }
+
+  cells.LongpoleRun = ({ data }) =>
+    h(
+      "a",
+      { className: "lp-cell-run", href: data.href, onClick: (event) => follow(event, data.href) },
+      h("b", null, data.name),
+      h("span", null, data.about)
+    );
+
+  cells.LongpoleState = ({ value }) => h("span", { className: `lp-state lp-state-${value}` }, value);
+
+  cells.LongpoleOpenStep = ({ data }) => {
+    const step = data.step === null ? ABSENT : String(data.step);
+    if (!data.open) return h("span", null, step);
+    const age = (window.longpole.serverNowMs() - data.open_since_ms) / 1000;
+    const late = data.open_longest_s && age > data.open_longest_s;
+    return h(
+      "div",
+      { className: "lp-cell-two" },
+      h("b", null, step),
+      h(
+        "span",
+        { className: late ? "lp-late" : "" },
+        `${data.open}, `,
+        h("span", { "data-since-ms": data.open_since_ms })
+      )
+    );
+  };
+
+  cells.LongpoleAge = ({ value }) =>
+    value === null || value === undefined
+      ? h("span", { className: "lp-dim" }, ABSENT)
+      : h("span", { "data-since-ms": value });
+
+  cells.LongpoleMoment = ({ value }) => {
+    const moment = new Date(value);
+    const day = moment.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+    const time = moment.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+    return h("span", { className: "lp-dim" }, `${day}, ${time}`);
+  };
+
+  cells.LongpoleText = ({ data, colDef }) => {
+    const text = data[`${colDef.field}_text`];
+    return h("span", { className: text === ABSENT ? "lp-dim" : "" }, text);
+  };
+
+  cells.LongpoleSpark = ({ data, colDef }) =>
+    h(
+      "div",
+      { className: "lp-cell-spark" },
+      data.spark ? h("img", { src: data.spark, alt: "" }) : null,
+      h("b", null, data[`${colDef.field}_text`])
+    );
+
+  cells.LongpoleVerdict = ({ data }) => {
+    if (!data.verdict) return h("span", { className: "lp-dim" }, "not judged");
+    return h(
+      "span",
+      { className: "lp-verdict-badge", title: data.verdict_title, style: { "--family": data.verdict_colour } },
+      data.verdict_text,
+      h("em", null, data.confidence)
+    );
+  };
+
+  cells.LongpoleParts = ({ value }) =>
+    h(
+      "div",
+      { className: "lp-cell-parts" },
+      (value || []).map((part) =>
+        h("i", { key: part.kind, title: part.kind, style: { width: `${part.share * 100}%`, background: part.colour } })
+      )
+    );
+})();

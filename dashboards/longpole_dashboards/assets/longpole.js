@@ -1,0 +1,250 @@
+/* What the browser does by itself: time that passes, addresses, theme, the gate of live updates. */
+(function () {
+  "use strict";
+
+  const LOST_AFTER_MS = 12000;
+  const ANSWER_TIMEOUT_MS = 15000;
+  const QUIET_AFTER_MS = 60000;
+  const NO_UPDATE = () => window.dash_clientside.no_update;
+
+  /* Ages are measured on the server's clock: its offset comes with every tick. */
+  let serverOffsetMs = 0;
+  let heardMs = 0;
+  let lastTick = null;
+  const serverNowMs = () => Date.now() + serverOffsetMs;
+
+  function formatDuration(seconds) {
+    const whole = Math.max(0, Math.floor(seconds));
+    if (whole < 60) return `${whole} s`;
+    if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+    if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+    return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  }
+
+  function formatClock(ms) {
+    return new Date(ms).toLocaleTimeString("en-GB");
+  }
+
+  /* -- time that passes ------------------------------------------------------------------ */
+
+  function tickAges() {
+    document.querySelectorAll("[data-since-ms]:not(.lp-gauge)").forEach((element) => {
+      const text = formatDuration((serverNowMs() - Number(element.dataset.sinceMs)) / 1000);
+      if (element.textContent !== text) element.textContent = text;
+    });
+    document.querySelectorAll(".lp-gauge").forEach(tickGauge);
+  }
+
+  /* The gauge ends at the age or a quarter past the longest, so that the marks never leave it. */
+  function tickGauge(gauge) {
+    const age = Math.max(0, (serverNowMs() - Number(gauge.dataset.sinceMs)) / 1000);
+    const usual = Number(gauge.dataset.usualS) || null;
+    const longest = Number(gauge.dataset.longestS) || null;
+    const hang = Number(gauge.dataset.hangFactor);
+    const end = Math.max(age, longest ? longest * 1.25 : age || 1);
+    gauge.style.setProperty("--age", age / end);
+    gauge.style.setProperty("--usual", usual ? usual / end : -1);
+    gauge.style.setProperty("--longest", longest ? longest / end : -1);
+    let level = "usual";
+    let words = "";
+    if (longest && age > longest) {
+      level = age > longest * hang ? "hang" : "late";
+      words = `${(age / longest).toFixed(1)} × the longest so far`;
+      if (level === "hang") words += ": it may hang";
+    }
+    gauge.dataset.level = level;
+    gauge.querySelector("[data-age]").textContent = formatDuration(age);
+    gauge.querySelector(".lp-gauge-words").textContent = words;
+  }
+
+  window.setInterval(tickAges, 1000);
+  new MutationObserver(() => window.requestAnimationFrame(tickAges)).observe(
+    document.documentElement,
+    { childList: true, subtree: true, attributes: true, attributeFilter: ["data-since-ms"] }
+  );
+
+  /* -- addresses ------------------------------------------------------------------------- */
+
+  function go(href, replace) {
+    if (href === location.pathname + location.search) return;
+    history[replace ? "replaceState" : "pushState"]({}, "", href);
+    window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+    if (!replace) window.scrollTo(0, 0);
+  }
+
+  function setQuery(name, value, replace) {
+    const query = new URLSearchParams(location.search);
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, value);
+    go(`${location.pathname}?${query.toString()}`, replace);
+  }
+
+  const getQuery = (name) => new URLSearchParams(location.search).get(name);
+
+  function stepHref(run, step) {
+    return `/step?run=${encodeURIComponent(run)}&step=${step}`;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, textarea, select, [role=radiogroup], .ag-root, .mantine-Drawer-content")) return;
+    if (event.key === "ArrowLeft") document.getElementById("step-previous")?.click();
+    else if (event.key === "ArrowRight") document.getElementById("step-following")?.click();
+    else if (event.key === " " && !event.target.closest("button, a")) {
+      event.preventDefault();
+      document.getElementById("pause")?.click();
+    }
+  });
+
+  window.longpole = {
+    go,
+    formatDuration,
+    serverNowMs,
+    /* A control was moved: write it into the address, unless it says so already. */
+    choose(path, name, value, fallback) {
+      if (location.pathname !== path || value === null || value === undefined) return;
+      if ((getQuery(name) ?? fallback) !== value) setQuery(name, value === fallback ? null : value, true);
+    },
+    /* The address changed: move the control. */
+    chosen(path, search, name, fallback) {
+      if (location.pathname !== path) return NO_UPDATE();
+      return new URLSearchParams(search).get(name) ?? fallback;
+    },
+    /* One question at a time: the next pulse waits for the answer to the last one. */
+    pulse(id, live, answer, pulse) {
+      const newest = live || { version: "first" };
+      if (pulse) {
+        const answered = answer && answer.version === pulse.version;
+        if (!answered && Date.now() - pulse.sent_ms < ANSWER_TIMEOUT_MS) return NO_UPDATE();
+        if (pulse.version === newest.version) return NO_UPDATE();
+      }
+      const data = { version: newest.version, sent_ms: Date.now() };
+      window.dash_clientside.set_props(id, { data });
+      return NO_UPDATE();
+    },
+  };
+
+  /* -- callbacks ------------------------------------------------------------------------- */
+
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.longpole = {
+    zone() {
+      const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+      return { name, offset_min: -new Date().getTimezoneOffset() };
+    },
+
+    /* The newest tick goes on to the pages, unless the viewer holds them still. */
+    forward(tick, paused, live) {
+      if (!tick) return NO_UPDATE();
+      if (tick !== lastTick) {
+        lastTick = tick;
+        heardMs = Date.now();
+        serverOffsetMs = tick.now_ms - heardMs;
+      }
+      if (paused || (live && live.version === tick.version)) return NO_UPDATE();
+      return tick;
+    },
+
+    pause(pauseClicks, jumpClicks, paused) {
+      const triggered = window.dash_clientside.callback_context.triggered_id;
+      if (!triggered || !(pauseClicks || jumpClicks)) return NO_UPDATE();
+      if (triggered === "jump") {
+        setQuery("time", null, true);
+        return false;
+      }
+      return !paused;
+    },
+
+    toggleTheme(clicks, theme) {
+      if (!clicks) return NO_UPDATE();
+      return theme === "light" ? "dark" : "light";
+    },
+
+    applyTheme(theme) {
+      const chosen = theme || "dark";
+      document.documentElement.dataset.agThemeMode = chosen;
+      document.body.dataset.agThemeMode = chosen;
+      return chosen;
+    },
+
+    connection(seconds, tick, paused, search, live) {
+      const silentMs = Date.now() - heardMs;
+      const zoomed = getQuery("time") !== null;
+      const asOf = live ? `data as of ${formatClock(live.as_of_ms)}` : "";
+      let state = "live";
+      let text = asOf || "waiting for data";
+      let notice = "";
+      if (!heardMs) {
+        state = "connecting";
+        text = "connecting";
+      } else if (silentMs > LOST_AFTER_MS) {
+        state = "lost";
+        text = asOf;
+        notice = `Connection to the server lost ${formatDuration(silentMs / 1000)} ago. Trying again; what you see is from ${formatClock(live ? live.as_of_ms : heardMs)}.`;
+      } else if (paused) {
+        state = "paused";
+        text = `paused, ${asOf}`;
+      } else if (live && serverNowMs() - live.as_of_ms > QUIET_AFTER_MS) {
+        state = "quiet";
+        text = `no new data, ${asOf}`;
+      }
+      return [text, state, notice, !(paused || zoomed), paused ? "yes" : "no"];
+    },
+
+    crumbs(pathname, search) {
+      const query = new URLSearchParams(search);
+      if (pathname === "/run") return `/  ${query.get("id") || ""}`;
+      if (pathname === "/step") return `/  ${query.get("run") || ""}  /  step ${query.get("step") || ""}`;
+      return "";
+    },
+
+    openRow(cell) {
+      if (cell && cell.rowId) go(`/run?id=${encodeURIComponent(cell.rowId)}`);
+    },
+
+    searchRuns(text) {
+      if (location.pathname !== "/") return;
+      const words = text || "";
+      if ((getQuery("q") || "") !== words) setQuery("q", words, true);
+      window.dash_ag_grid?.getApiAsync("runs-grid").then((api) => api.setGridOption("quickFilterText", words));
+    },
+
+    openStep(clicked, search) {
+      const point = clicked?.points?.find((one) => Array.isArray(one.customdata));
+      const run = new URLSearchParams(search).get("id");
+      if (point && run !== null && location.pathname === "/run") go(stepHref(run, point.customdata[0]));
+    },
+
+    zoomTime(relayout) {
+      if (!relayout || location.pathname !== "/run") return;
+      if (relayout["xaxis.autorange"] || relayout["xaxis.showspikes"] !== undefined) {
+        setQuery("time", null, true);
+      } else if (relayout["xaxis.range[0]"] && relayout["xaxis.range[1]"]) {
+        const [start, end] = [0, 1].map((i) =>
+          Math.round(new Date(relayout[`xaxis.range[${i}]`].replace(" ", "T")).getTime())
+        );
+        if (end > start) setQuery("time", `${start}-${end}`, true);
+      }
+    },
+
+    openSample(cell) {
+      if (cell && cell.rowId && location.pathname === "/step") setQuery("sample", cell.rowId, false);
+    },
+
+    openSampleBar(clicked) {
+      const point = clicked?.points?.find((one) => one.data?.meta === "sample");
+      if (point && location.pathname === "/step") setQuery("sample", point.customdata[0], false);
+    },
+
+    sampleOpened(search) {
+      if (location.pathname !== "/step") return NO_UPDATE();
+      return new URLSearchParams(search).get("sample") !== null;
+    },
+
+    closeSample(opened) {
+      if (opened === false && location.pathname === "/step" && getQuery("sample") !== null) {
+        setQuery("sample", null, true);
+      }
+    },
+  };
+})();

@@ -1,0 +1,1 @@
+"""Pieces of the interface that several pages use. Data in, components out."""

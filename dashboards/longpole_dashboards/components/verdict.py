@@ -1,0 +1,166 @@
+"""The verdict: what the loop waits for, how sure that is, and what fixing it would give back."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+from collections.abc import Mapping, Sequence
+
+from dash import html
+from dash.development.base_component import Component
+from longpole_dashboards.components.panel import hinted
+from longpole_dashboards.formats import format_count, format_duration
+from longpole_dashboards.glossary import DEFINITIONS, format_metric, metric_label
+from longpole_dashboards.theme import verdict_colour
+from longpole_dashboards.verdicts import VERDICT_KINDS, verdict_title
+from longpole_server.model.diagnosis import Diagnosis, Evidence, Finding, NextLook
+from longpole_server.model.step import Note
+
+_CONFIDENCE_DOTS = {"high": 3, "medium": 2, "low": 1}
+_LAYERS = {"outer": "outer", "inner": "inner", "other_side": "other side"}
+_COMPARED: Mapping[str, str] = {
+    "threshold": "threshold",
+    "baseline": "baseline",
+    "peer": "peers",
+    "share": "needed",
+}
+
+
+def verdict_card(diagnosis: Diagnosis) -> Component:
+    """Return the header sentence of a run or step with its verdict."""
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.Div("the loop waits for", className="lp-overline"),
+                    confidence(diagnosis.confidence),
+                    html.Span(_window(diagnosis), className="lp-verdict-window"),
+                ],
+                className="lp-verdict-head",
+            ),
+            html.H2(verdict_title(diagnosis.verdict), className="lp-verdict-title"),
+            html.P(diagnosis.summary, className="lp-verdict-summary"),
+            html.Div([*_cause(diagnosis), *_recoverable(diagnosis)], className="lp-verdict-foot"),
+        ],
+        className="lp-panel lp-verdict",
+        style={"--family": verdict_colour(diagnosis.verdict)},
+    )
+
+
+def confidence(level: str | None) -> Component | None:
+    """Return how sure a verdict is, as dots and a word."""
+    if level is None:
+        return None
+    filled = _CONFIDENCE_DOTS[level]
+    return hinted(
+        f"{'●' * filled}{'○' * (3 - filled)} {level} confidence",
+        DEFINITIONS["confidence"],
+        f"lp-confidence lp-confidence-{level}",
+    )
+
+
+def _window(diagnosis: Diagnosis) -> str:
+    if diagnosis.first_step is None or not diagnosis.num_judged:
+        return ""
+    if diagnosis.first_step == diagnosis.last_step:
+        return f"step {diagnosis.first_step}"
+    return f"steps {diagnosis.first_step}–{diagnosis.last_step}"
+
+
+def _cause(diagnosis: Diagnosis) -> list[Component]:
+    if diagnosis.cause is None:
+        return []
+    return [html.Span(["because: ", html.B(verdict_title(diagnosis.cause))], className="lp-fact")]
+
+
+def _recoverable(diagnosis: Diagnosis) -> list[Component]:
+    if diagnosis.recoverable_s_per_step is None:
+        return []
+    text = f"≈ {format_duration(diagnosis.recoverable_s_per_step)} a step"
+    if diagnosis.recoverable_gpu_hours_per_day is not None:
+        text += f", {format_count(diagnosis.recoverable_gpu_hours_per_day)} GPU-hours a day"
+    return [hinted(f"could give back {text}", DEFINITIONS["recoverable"], "lp-fact lp-recoverable")]
+
+
+def evidence_table(rows: Sequence[Evidence]) -> Component:
+    """Return the measurements that speak for and against a verdict."""
+    if not rows:
+        return html.Div("No evidence yet.", className="lp-absent")
+    body = [
+        html.Tr(
+            [
+                html.Td(
+                    html.Span(
+                        "supports" if row.effect == "supports" else "contradicts",
+                        className=f"lp-effect lp-effect-{row.effect}",
+                    )
+                ),
+                html.Td(metric_label(row.metric)),
+                html.Td(format_metric(row.metric, row.value, row.unit), className="lp-number"),
+                html.Td(_compared(row), className="lp-dim"),
+                html.Td(f"{_LAYERS[row.layer]}, {row.source}", className="lp-dim"),
+            ]
+        )
+        for row in rows
+    ]
+    return html.Table([html.Tbody(body)], className="lp-table lp-evidence")
+
+
+def _compared(row: Evidence) -> str:
+    if row.compared_with is None:
+        return ""
+    reference = format_metric(row.metric, row.compared_with.value, row.unit)
+    return f"{_COMPARED[row.compared_with.kind]} {reference}"
+
+
+def next_looks(looks: Sequence[NextLook]) -> Component:
+    """Return what to look at next, with the configuration keys."""
+    return html.Ol(
+        [html.Li([look.text, html.Div([html.Code(key) for key in look.keys])]) for look in looks],
+        className="lp-next",
+    )
+
+
+def findings_list(findings: Sequence[Finding], notes: Sequence[Note]) -> Component:
+    """Return what else is worth knowing, the severest first."""
+    rank = {"critical": 0, "warning": 1, "info": 2}
+    entries = [(found.severity, found.code, found.summary) for found in findings]
+    entries += [(note.severity, note.code, note.summary) for note in notes]
+    entries = list(dict.fromkeys(entries))
+    entries.sort(key=lambda entry: rank[entry[0]])
+    return html.Ul(
+        [
+            html.Li(
+                [
+                    html.Span(severity, className=f"lp-severity lp-severity-{severity}"),
+                    html.Span(summary),
+                    html.Code(code),
+                ]
+            )
+            for severity, code, summary in entries
+        ],
+        className="lp-findings",
+    )
+
+
+def decision_table(current: str | None) -> Component:
+    """Return the whole decision table with the current verdict's row marked."""
+    rows = [
+        html.Tr(
+            [
+                html.Td(
+                    [
+                        html.I(
+                            className="lp-stage-dot",
+                            style={"background": verdict_colour(kind.code)},
+                        ),
+                        html.Code(kind.code),
+                    ]
+                ),
+                html.Td([html.B(kind.title), html.Div(kind.proof, className="lp-dim")]),
+                html.Td(kind.look),
+            ],
+            className="lp-current" if kind.code == current else "",
+        )
+        for kind in VERDICT_KINDS
+    ]
+    head = html.Thead(html.Tr([html.Th("verdict"), html.Th("proof"), html.Th("look at")]))
+    return html.Table([head, html.Tbody(rows)], className="lp-table lp-decisions")

@@ -1,0 +1,1 @@
+"""Figures: model types in, `plotly.graph_objects.Figure` out. Nothing here reads or waits."""

@@ -1,0 +1,94 @@
+"""Steps as bars: which seconds each bar stands for, thinned to the bars a screen can show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from longpole.conventions import stages
+from longpole_dashboards.formats import NS_PER_S
+from longpole_server.model.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class StepBar:
+    """One bar: a step, or several neighbouring ones as their mean.
+
+    Attributes:
+        first_step, last_step: Inclusive.
+        start_ns: Start of the first of them.
+        length_s: Seconds from there to the end of the last; so far, while it is open.
+        seconds: Stage -> mean exclusive seconds; a stage nobody reported is absent.
+        outside: Stage -> mean seconds between steps.
+        duration_s: Mean seconds of the steps, None while open.
+    """
+
+    first_step: int
+    last_step: int
+    attempt: int
+    start_ns: int
+    length_s: float
+    seconds: dict[str, float]
+    outside: dict[str, float]
+    duration_s: float | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the step has not ended yet."""
+        return self.duration_s is None
+
+    @property
+    def label(self) -> str:
+        """`step 12`, or `steps 12–19, mean`."""
+        if self.first_step == self.last_step:
+            return f"step {self.first_step}" + (", so far" if self.is_open else "")
+        return f"steps {self.first_step}–{self.last_step}, mean"
+
+
+def make_bars(steps: Sequence[Step], max_bars: int) -> list[StepBar]:
+    """Return at most about `max_bars` bars; the open step and attempts are never mixed in."""
+    closed = [step for step in steps if step.duration_s is not None]
+    size = max(1, -(-len(closed) // max_bars))
+    bars: list[StepBar] = []
+    group: list[Step] = []
+    for step in closed:
+        if group and (len(group) == size or step.attempt != group[0].attempt):
+            bars.append(_mean(group))
+            group = []
+        group.append(step)
+    if group:
+        bars.append(_mean(group))
+    bars.extend(_mean([step]) for step in steps if step.duration_s is None)
+    return bars
+
+
+def order_stages(names: set[str]) -> list[str]:
+    """Return stages in the order in which a step runs them, unknown ones next to last."""
+    known = [kind.name for kind in stages.STAGE_KINDS if kind.name in names]
+    unknown = sorted(names - set(known) - {stages.UNATTRIBUTED})
+    tail = [stages.UNATTRIBUTED] if stages.UNATTRIBUTED in names else []
+    return known + unknown + tail
+
+
+def _mean(group: Sequence[Step]) -> StepBar:
+    seconds: dict[str, float] = {}
+    outside: dict[str, float] = {}
+    for step in group:
+        for stage in step.stages:
+            seconds[stage.stage] = seconds.get(stage.stage, 0.0) + stage.exclusive_s / len(group)
+        if step.unattributed_s is not None:
+            unattributed_s = step.unattributed_s / len(group)
+            seconds[stages.UNATTRIBUTED] = seconds.get(stages.UNATTRIBUTED, 0.0) + unattributed_s
+        for stage in step.outside:
+            outside[stage.stage] = outside.get(stage.stage, 0.0) + stage.duration_s / len(group)
+    first, last = group[0], group[-1]
+    durations = [step.duration_s for step in group if step.duration_s is not None]
+    end_ns = last.end_ns if last.end_ns is not None else last.start_ns
+    return StepBar(
+        first_step=first.step,
+        last_step=last.step,
+        attempt=first.attempt,
+        start_ns=first.start_ns,
+        length_s=max((end_ns - first.start_ns) / NS_PER_S, sum(seconds.values())),
+        seconds=seconds,
+        outside=outside,
+        duration_s=sum(durations) / len(durations) if durations else None,
+    )

@@ -1,0 +1,255 @@
+"""GPU heat-map: GPUs by time, grouped by node and role, under the stage bands of the run."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from longpole.conventions import gpus
+from longpole_dashboards.figures.bands import Band, stage_bands
+from longpole_dashboards.figures.template import template
+from longpole_dashboards.formats import NS_PER_MS, Zone, format_duration
+from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_server.model.gpu import GpuHeatmap
+from longpole_server.model.run import OpenStage
+from longpole_server.model.step import Step
+from numpy.typing import NDArray
+
+# Columns of a GPU sample that a viewer may choose, the first by default.
+HEAT_FIELDS = (
+    "utilization_ratio",
+    "sm_active_ratio",
+    "tensor_active_ratio",
+    "dram_active_ratio",
+    "power_watts",
+    "memory_used_bytes",
+)
+FIELD_LABELS = {metric.column: metric.label for metric in gpus.GPU_METRICS}
+MAX_LANES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRows:
+    """A heat-map ready to be drawn: groups of lanes with an empty row between them.
+
+    Attributes:
+        values: float32 (rows, bins): percent, watts or GiB; NaN where nothing was measured.
+        names: One per row, all different; blank for the rows between groups.
+        group_at, group_names: Middle row and name of every group.
+        unit: Unit of the values as it stands on labels.
+        top: Upper end of the colour scale.
+    """
+
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
+    group_at: tuple[float, ...]
+    group_names: tuple[str, ...]
+    unit: str
+    top: float
+
+
+def arrange(heatmap: GpuHeatmap) -> HeatRows:
+    """Group the lanes by node and role, scale the values to what labels say."""
+    scale, unit, top = _scale(heatmap)
+    order = sorted(
+        range(len(heatmap.lanes)),
+        key=lambda i: (heatmap.lanes[i].host, heatmap.lanes[i].role, heatmap.lanes[i].gpu_index),
+    )[:MAX_LANES]
+    rows: list[NDArray[np.float32]] = []
+    names: list[str] = []
+    groups: dict[tuple[str, str], list[int]] = {}
+    empty = np.full(heatmap.values.shape[1], np.nan, dtype=np.float32)
+    for index in order:
+        lane = heatmap.lanes[index]
+        group = (lane.host, lane.role)
+        if group not in groups and rows:
+            rows.append(empty)
+            names.append(" " * len(groups))
+        groups.setdefault(group, []).append(len(rows))
+        rows.append((heatmap.values[index] * scale).astype(np.float32))
+        names.append(f"{lane.host} · GPU {lane.gpu_index}")
+    return HeatRows(
+        values=np.stack(rows) if rows else np.empty((0, heatmap.values.shape[1]), np.float32),
+        names=tuple(names),
+        group_at=tuple((at[0] + at[-1]) / 2 for at in groups.values()),
+        group_names=tuple(f"{host}<br>{role}" for host, role in groups),
+        unit=unit,
+        top=top,
+    )
+
+
+def _scale(heatmap: GpuHeatmap) -> tuple[float, str, float]:
+    if heatmap.field.endswith("_ratio"):
+        return 100.0, "%", 100.0
+    peak = float(np.nanmax(heatmap.values)) if np.isfinite(heatmap.values).any() else 1.0
+    if heatmap.field.endswith("_bytes"):
+        return 1 / 2**30, "GiB", max(1.0, peak / 2**30)
+    return 1.0, "W" if heatmap.field.endswith("_watts") else "", max(1.0, peak)
+
+
+def heat_trace(
+    rows: HeatRows, x: dict[str, object], yaxis: str, theme: ThemeName, bar: dict[str, float]
+) -> go.Heatmap:
+    """Return the heat-map trace; `x` is its position (`x0`, `dx`), `bar` that of the scale."""
+    roles = ROLES[theme]
+    last = len(roles.heat) - 1
+    text_unit = f" {rows.unit}" if rows.unit else ""
+    return go.Heatmap(
+        z=rows.values,
+        **x,
+        yaxis=yaxis,
+        ygap=1 if len(rows.names) <= 64 else 0,
+        zmin=0,
+        zmax=rows.top,
+        colorscale=[[at / last, stop] for at, stop in enumerate(roles.heat)],
+        y=list(rows.names),
+        hoverongaps=False,
+        colorbar={
+            "ticksuffix": text_unit,
+            "nticks": 3,
+            "thickness": 6,
+            "outlinewidth": 0,
+            "xpad": 6,
+            "tickfont": {"size": 10, "color": roles.faint},
+        }
+        | bar,
+        hovertemplate=f"%{{y}}<br>%{{x}}<br>%{{z:.0f}}{text_unit}<extra></extra>",
+    )
+
+
+def lane_axis(rows: HeatRows) -> dict[str, object]:
+    """Return the vertical axis of a heat-map: one label per group of lanes, first lane on top."""
+    return {
+        "type": "category",
+        "tickmode": "array",
+        "tickvals": list(rows.group_at),
+        "ticktext": list(rows.group_names),
+        "range": [len(rows.names) - 0.5, -0.5],
+        "showgrid": False,
+        "fixedrange": True,
+    }
+
+
+def gpu_heatmap(
+    heatmap: GpuHeatmap,
+    steps: Sequence[Step],
+    open_stage: OpenStage | None,
+    *,
+    now_ns: int,
+    span_ns: tuple[int, int],
+    zone: Zone,
+    theme: ThemeName,
+) -> go.Figure:
+    """Draw the GPUs of a run over `span_ns` below the steps and stages of the same time."""
+    rows = arrange(heatmap)
+    figure = go.Figure()
+    bands = [
+        band
+        for band in stage_bands(steps, open_stage, now_ns)
+        if band.end_ns > span_ns[0] and band.start_ns < span_ns[1]
+    ]
+    for stage in dict.fromkeys(band.stage for band in bands):
+        figure.add_trace(_band_trace(stage, [b for b in bands if b.stage == stage], zone))
+    figure.add_trace(_step_trace(steps, now_ns, span_ns, zone, theme))
+    if rows.names:
+        position = {
+            "x0": zone.local(heatmap.start_ns + heatmap.bin_ns // 2).isoformat(),
+            "dx": heatmap.bin_ns / NS_PER_MS,
+        }
+        figure.add_trace(heat_trace(rows, position, "y", theme, {"y": 0.42, "len": 0.86}))
+    figure.update_layout(
+        template=template(theme),
+        barmode="overlay",
+        uirevision=f"{heatmap.field}-{span_ns[0] if now_ns > span_ns[1] else 'live'}",
+        margin={"l": 78, "r": 52, "t": 4, "b": 24},
+        xaxis={
+            "type": "date",
+            "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],
+            "tickformat": "%H:%M:%S" if span_ns[1] - span_ns[0] < 180e9 else "%H:%M",
+            "hoverformat": "%H:%M:%S",
+            "showspikes": True,
+            "spikemode": "across",
+            "spikesnap": "cursor",
+            "anchor": "y",
+        },
+        yaxis=lane_axis(rows) | {"domain": [0, 0.84]},
+        yaxis2=_label_axis("stage") | {"domain": [0.865, 0.93]},
+        yaxis3=_label_axis("step") | {"domain": [0.94, 1.0]},
+    )
+    return figure
+
+
+def _label_axis(label: str) -> dict[str, object]:
+    return {
+        "tickmode": "array",
+        "tickvals": [0],
+        "ticktext": [label],
+        "range": [-0.5, 0.5],
+        "showgrid": False,
+        "fixedrange": True,
+    }
+
+
+def _band_trace(stage: str, bands: Sequence[Band], zone: Zone) -> go.Bar:
+    label = stage_label(stage)
+    return go.Bar(
+        orientation="h",
+        base=[zone.local(band.start_ns) for band in bands],
+        x=[(band.end_ns - band.start_ns) / NS_PER_MS for band in bands],
+        y=[0] * len(bands),
+        width=1,
+        yaxis="y2",
+        name=label,
+        customdata=[
+            [band.step, format_duration((band.end_ns - band.start_ns) / 1e9), _state(band)]
+            for band in bands
+        ],
+        marker={
+            "color": stage_colour(stage),
+            "opacity": [0.55 if band.is_open else 1.0 for band in bands],
+            "line": {"width": 0},
+        },
+        hovertemplate=(
+            f"<b>{label}</b>  %{{customdata[1]}}%{{customdata[2]}}"
+            "<br>step %{customdata[0]}<extra></extra>"
+        ),
+    )
+
+
+def _state(band: Band) -> str:
+    return " so far" if band.is_open else ", between steps" if band.is_outside else ""
+
+
+def _step_trace(
+    steps: Sequence[Step], now_ns: int, span_ns: tuple[int, int], zone: Zone, theme: ThemeName
+) -> go.Bar:
+    shown = [
+        step
+        for step in steps
+        if (step.end_ns or now_ns) > span_ns[0] and step.start_ns < span_ns[1]
+    ]
+    ends = [step.end_ns or max(now_ns, step.start_ns) for step in shown]
+    roles = ROLES[theme]
+    return go.Bar(
+        orientation="h",
+        base=[zone.local(step.start_ns) for step in shown],
+        x=[(end - step.start_ns) / NS_PER_MS for step, end in zip(shown, ends, strict=True)],
+        y=[0] * len(shown),
+        width=1,
+        yaxis="y3",
+        customdata=[
+            [step.step, format_duration(step.duration_s) if step.duration_s else "open"]
+            for step in shown
+        ],
+        text=[str(step.step) for step in shown],
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"size": 10, "color": roles.muted},
+        constraintext="inside",
+        marker={"color": roles.raised, "line": {"width": 1, "color": roles.surface}},
+        hovertemplate="<b>step %{customdata[0]}</b>  %{customdata[1]}<extra></extra>",
+    )

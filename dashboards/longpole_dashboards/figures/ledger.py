@@ -1,0 +1,98 @@
+"""The ledger of one step: each stage's seconds against what is usual in this run."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+from longpole.conventions import stages
+from longpole_dashboards.figures.bars import order_stages
+from longpole_dashboards.figures.template import message_figure, template, wrap
+from longpole_dashboards.formats import format_change, format_duration, format_ratio
+from longpole_dashboards.glossary import not_reported
+from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_server.model.step import Step
+
+
+def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -> go.Figure:
+    """Draw exclusive seconds per stage with a mark at `usual_s`, the run's median of that stage."""
+    seconds = {stage.stage: stage.exclusive_s for stage in step.stages}
+    if step.unattributed_s is not None:
+        seconds[stages.UNATTRIBUTED] = step.unattributed_s
+    if not seconds:
+        return message_figure(wrap(not_reported("stages"), 40), theme)
+    roles = ROLES[theme]
+    names = order_stages(set(seconds))
+    total = step.duration_s
+    labels = [
+        f"{format_duration(seconds[name])}"
+        + (f"  {format_ratio(seconds[name] / total)}" if total else "")
+        for name in names
+    ]
+    figure = go.Figure(
+        go.Bar(
+            orientation="h",
+            x=[seconds[name] for name in names],
+            y=list(range(len(names))),
+            width=0.66,
+            text=labels,
+            textposition="outside",
+            cliponaxis=False,
+            textfont={"size": 11, "color": roles.text},
+            marker={"color": [stage_colour(name) for name in names]},
+            customdata=[
+                [
+                    stage_label(name),
+                    format_duration(seconds[name]),
+                    format_duration(usual_s.get(name)),
+                    _change(seconds[name], usual_s.get(name)),
+                ]
+                for name in names
+            ],
+            hovertemplate=(
+                "<b>%{customdata[0]}</b>  %{customdata[1]}"
+                "<br>usual %{customdata[2]}, %{customdata[3]}<extra></extra>"
+            ),
+        )
+    )
+    known = [(row, usual_s[name]) for row, name in enumerate(names) if name in usual_s]
+    figure.add_trace(
+        go.Scatter(
+            x=[usual for _, usual in known],
+            y=[row for row, _ in known],
+            mode="markers",
+            marker={
+                "symbol": "line-ns",
+                "size": 13,
+                "line": {"width": 2, "color": roles.text},
+            },
+            hoverinfo="skip",
+        )
+    )
+    longest = max([*seconds.values(), *(usual for _, usual in known)])
+    figure.update_layout(
+        template=template(theme),
+        height=34 + 23 * len(names),
+        margin={"l": 92, "r": 10, "t": 2, "b": 24},
+        xaxis={
+            "range": [0, longest * 1.34],
+            "ticksuffix": " s",
+            "showgrid": True,
+            "fixedrange": True,
+            "nticks": 5,
+        },
+        yaxis={
+            "tickmode": "array",
+            "tickvals": list(range(len(names))),
+            "ticktext": [stage_label(name) for name in names],
+            "range": [len(names) - 0.4, -0.6],
+            "showgrid": False,
+            "fixedrange": True,
+        },
+    )
+    return figure
+
+
+def _change(value: float, usual: float | None) -> str:
+    return format_change(value / usual - 1) if usual else "no earlier step"

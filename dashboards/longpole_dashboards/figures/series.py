@@ -1,0 +1,317 @@
+"""Numbers per step as lines: throughput, step time, MFU, and health metrics."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import plotly.graph_objects as go
+from longpole.conventions import metrics
+from longpole_dashboards.figures.template import message_figure, template, wrap
+from longpole_dashboards.formats import Zone, format_count, format_duration, format_ratio
+from longpole_dashboards.glossary import not_reported
+from longpole_dashboards.theme import ROLES, ThemeName, translucent
+from longpole_server.model.step import Step
+from longpole_server.service import MetricSeries
+
+HEALTHY_MFU = 0.35
+_MFU_SERIES = (
+    ("mfu_actor", "actor update"),
+    ("mfu_infer", "log probabilities"),
+    ("mfu_step", "whole step"),
+)
+
+
+def _x(steps: Sequence[Step], axis: str, zone: Zone) -> list[object]:
+    if axis == "time":
+        return [zone.local(step.end_ns or step.start_ns) for step in steps]
+    return [step.step for step in steps]
+
+
+def _x_axis(axis: str) -> dict[str, object]:
+    if axis == "time":
+        return {"type": "date", "tickformat": "%H:%M", "hoverformat": "%H:%M:%S"}
+    return {"type": "linear", "tickformat": "d"}
+
+
+def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go.Figure:
+    """Draw tokens/s/GPU over seconds a step, both over the run's own median."""
+    closed = [step for step in steps if step.duration_s is not None]
+    if not closed:
+        return message_figure("The first step has not ended yet.", theme)
+    roles = ROLES[theme]
+    x = _x(closed, axis, zone)
+    rates = [step.throughput_tokens_per_s_per_gpu for step in closed]
+    durations = [step.duration_s or 0.0 for step in closed]
+    numbers = [[step.step] for step in closed]
+    figure = go.Figure()
+    figure.add_trace(
+        go.Scatter(
+            x=x,
+            y=rates,
+            mode="lines+markers",
+            customdata=numbers,
+            line={"width": 1.6, "color": roles.accent},
+            marker={"size": 4, "color": roles.accent},
+            fill="tozeroy",
+            fillcolor=translucent(roles.accent, 0.10),
+            hovertemplate="step %{customdata[0]}<br>%{y:,.0f} tokens/s/GPU<extra></extra>",
+        )
+    )
+    figure.add_trace(
+        go.Bar(
+            x=x,
+            y=durations,
+            customdata=[[s.step, format_duration(s.duration_s)] for s in closed],
+            marker={"color": translucent(roles.second, 0.75)},
+            yaxis="y2",
+            hovertemplate="step %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
+        )
+    )
+    known = [rate for rate in rates if rate is not None]
+    shapes = [_median_line(median(durations), "y2", roles.second)]
+    if known:
+        shapes.append(_median_line(median(known), "y", roles.accent))
+    figure.update_layout(
+        template=template(theme),
+        uirevision=f"throughput-{axis}",
+        xaxis=_x_axis(axis) | {"anchor": "y2"},
+        yaxis={"domain": [0.42, 1], "rangemode": "tozero", "nticks": 5, "fixedrange": True},
+        yaxis2={
+            "domain": [0, 0.30],
+            "ticksuffix": " s",
+            "nticks": 3,
+            "rangemode": "tozero",
+            "fixedrange": True,
+        },
+        shapes=shapes,
+        annotations=[
+            _corner("tokens/s/GPU", 1.0, roles.faint),
+            _corner("step time", 0.33, roles.faint),
+        ],
+    )
+    if not known:
+        figure.add_annotation(
+            text=wrap(not_reported("throughput"), 44),
+            xref="paper",
+            yref="paper",
+            x=0.5,
+            y=0.72,
+            showarrow=False,
+            font={"color": roles.faint, "size": 12},
+        )
+    return figure
+
+
+def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go.Figure:
+    """Draw the MFU figures that are kept apart, with the healthy band of dense training."""
+    closed = [step for step in steps if step.duration_s is not None]
+    known = {
+        name: [getattr(step, name) for step in closed]
+        for name, _ in _MFU_SERIES
+        if any(getattr(step, name) is not None for step in closed)
+    }
+    if not known:
+        return message_figure(wrap(not_reported("mfu"), 44), theme)
+    roles = ROLES[theme]
+    x = _x(closed, axis, zone)
+    figure = go.Figure()
+    for (name, label), colour in zip(
+        _MFU_SERIES, (roles.accent, roles.second, roles.good), strict=True
+    ):
+        if name not in known:
+            continue
+        percent = [None if value is None else value * 100 for value in known[name]]
+        figure.add_trace(
+            go.Scatter(
+                x=x,
+                y=percent,
+                mode="lines",
+                name=label,
+                customdata=[[step.step] for step in closed],
+                line={"width": 1.6, "color": colour},
+                hovertemplate=f"{label}<br>step %{{customdata[0]}}: %{{y:.1f}} %<extra></extra>",
+            )
+        )
+        newest = next((v for v in reversed(percent) if v is not None), None)
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            y=newest,
+            text=f"{label} {newest:.0f} %",
+            xanchor="right",
+            yanchor="bottom",
+            showarrow=False,
+            font={"size": 10.5, "color": colour},
+        )
+    figure.add_hrect(
+        y0=HEALTHY_MFU * 100, y1=100, line_width=0, fillcolor=translucent(roles.good, 0.07)
+    )
+    figure.add_annotation(
+        text="healthy for a dense update",
+        x=0,
+        xref="paper",
+        y=HEALTHY_MFU * 100,
+        xanchor="left",
+        yanchor="bottom",
+        showarrow=False,
+        font={"size": 10, "color": roles.faint},
+    )
+    top = max(v for values in known.values() for v in values if v is not None) * 100
+    figure.update_layout(
+        template=template(theme),
+        uirevision=f"mfu-{axis}",
+        xaxis=_x_axis(axis),
+        yaxis={"ticksuffix": " %", "range": [0, max(50, top * 1.15)], "fixedrange": True},
+    )
+    return figure
+
+
+def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure:
+    """Draw one small chart per health metric, in the order given, with its healthy band."""
+    roles = ROLES[theme]
+    figure = go.Figure()
+    count = max(1, len(series))
+    gutter = 0.028
+    width = (1 - gutter * (count - 1)) / count
+    for index, (name, found) in enumerate(series.items()):
+        left = index * (width + gutter)
+        suffix = "" if index == 0 else str(index + 1)
+        points = found.points
+        values = [value for _, _, value in points]
+        figure.update_layout(
+            {
+                f"xaxis{suffix}": {
+                    "domain": [left, left + width],
+                    "anchor": f"y{suffix}",
+                    "tickformat": "d",
+                    "nticks": 4,
+                    "matches": "x" if index else None,
+                    "visible": bool(points),
+                },
+                f"yaxis{suffix}": {
+                    "domain": [0, 0.72],
+                    "anchor": f"x{suffix}",
+                    "nticks": 4,
+                    "fixedrange": True,
+                    "visible": bool(points),
+                    "range": _range(values),
+                    "tickformat": "~s" if values and max(values) >= 1000 else "",
+                },
+            }
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=[step for step, _, _ in points],
+                y=values,
+                mode="lines",
+                line={"width": 1.5, "color": roles.accent},
+                xaxis=f"x{suffix}",
+                yaxis=f"y{suffix}",
+                hovertemplate="step %{x}: %{y:.4~g}<extra></extra>",
+            )
+        )
+        _caption(figure, name, values, left, theme)
+        if values:
+            _band(figure, name, values, suffix, theme)
+        else:
+            figure.add_annotation(
+                text="not reported",
+                xref="paper",
+                yref="paper",
+                x=left + width / 2,
+                y=0.36,
+                showarrow=False,
+                font={"size": 11, "color": roles.faint},
+            )
+    figure.update_layout(template=template(theme), uirevision="health", margin={"l": 38, "r": 8})
+    return figure
+
+
+def _caption(
+    figure: go.Figure, name: str, values: Sequence[float], left: float, theme: ThemeName
+) -> None:
+    kind = metrics.METRICS[name]
+    unit = "" if kind.unit == "1" else f" {kind.unit}"
+    shown = f"<b>{_format_level(name, values[-1])}</b>{unit}" if values else ""
+    for text, y, size, colour in (
+        (kind.label, 1.0, 11, ROLES[theme].muted),
+        (shown, 0.885, 13, ROLES[theme].text),
+    ):
+        figure.add_annotation(
+            text=text,
+            xref="paper",
+            yref="paper",
+            x=left,
+            y=y,
+            xanchor="left",
+            yanchor="top",
+            showarrow=False,
+            font={"size": size, "color": colour},
+        )
+
+
+def _format_level(name: str, value: float) -> str:
+    if name.endswith(("_ratio", "_fraction")):
+        return format_ratio(value, 1)
+    return format_count(value) if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _band(
+    figure: go.Figure, name: str, values: Sequence[float], suffix: str, theme: ThemeName
+) -> None:
+    healthy = metrics.METRICS[name].healthy
+    if healthy is None:
+        return
+    low, high = _range(values)
+    bottom = low if healthy[0] is None else healthy[0]
+    top = high if healthy[1] is None else healthy[1]
+    figure.add_shape(
+        type="rect",
+        xref=f"x{suffix} domain",
+        yref=f"y{suffix}",
+        x0=0,
+        x1=1,
+        y0=max(bottom, low),
+        y1=min(top, high),
+        line_width=0,
+        layer="below",
+        fillcolor=translucent(ROLES[theme].good, 0.08),
+    )
+
+
+def _range(values: Sequence[float]) -> list[float]:
+    if not values:
+        return [0, 1]
+    low, high = min(values), max(values)
+    low = 0.0 if 0 <= low < 0.6 * high else low
+    padding = (high - low or abs(high) or 1.0) * 0.12
+    return [low if low == 0 else low - padding, high + padding]
+
+
+def _median_line(value: float, axis: str, colour: str) -> dict[str, object]:
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "yref": axis,
+        "y0": value,
+        "y1": value,
+        "line": {"color": translucent(colour, 0.55), "width": 1, "dash": "dot"},
+    }
+
+
+def _corner(text: str, y: float, colour: str) -> dict[str, object]:
+    return {
+        "text": text,
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "top",
+        "showarrow": False,
+        "font": {"size": 10, "color": colour},
+    }

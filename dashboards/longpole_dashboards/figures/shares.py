@@ -1,0 +1,188 @@
+"""Stage shares: what the seconds of every step were spent on, one stacked bar a step."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from collections.abc import Sequence
+from typing import Literal
+
+import plotly.graph_objects as go
+from longpole.conventions import stages
+from longpole_dashboards.figures.bars import StepBar, make_bars, order_stages
+from longpole_dashboards.figures.template import template
+from longpole_dashboards.formats import Zone, format_duration, format_ratio
+from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_server.model.step import Step
+
+Unit = Literal["seconds", "percent"]
+Axis = Literal["step", "time"]
+MAX_BARS = 240
+_OPEN_OPACITY = 0.45
+
+
+def stage_shares(
+    steps: Sequence[Step], *, unit: Unit, axis: Axis, zone: Zone, theme: ThemeName
+) -> go.Figure:
+    """Draw the ledger of each step; validation and checkpoints between steps stand apart below.
+
+    The parts of a bar add up to the step's seconds (100 percent). A stage that a step did not
+    report has no part there. `customdata` of every part starts with the number of its first step.
+    """
+    bars = make_bars(steps, MAX_BARS)
+    figure = go.Figure()
+    for stage in order_stages({name for bar in bars for name in bar.seconds}):
+        figure.add_trace(_part(stage, bars, unit, axis, zone, theme))
+    outside = order_stages({name for bar in bars for name in bar.outside})
+    for stage in outside:
+        figure.add_trace(_outside(stage, bars, axis, zone))
+    _lay_out(figure, bars, unit, axis, bool(outside), theme)
+    _mark_attempts(figure, bars, axis, zone, theme)
+    return figure
+
+
+def _positions(bars: Sequence[StepBar], axis: Axis, zone: Zone) -> dict[str, object]:
+    if axis == "step":
+        return {"x": [(bar.first_step + bar.last_step) / 2 for bar in bars]}
+    return {
+        "x": [zone.local(bar.start_ns) for bar in bars],
+        "width": [max(1.0, bar.length_s * 1000) for bar in bars],
+        "offset": 0,
+    }
+
+
+def _part(
+    stage: str, bars: Sequence[StepBar], unit: Unit, axis: Axis, zone: Zone, theme: ThemeName
+) -> go.Bar:
+    heights: list[float | None] = []
+    details: list[tuple[object, ...]] = []
+    for bar in bars:
+        seconds = bar.seconds.get(stage)
+        total = bar.duration_s if bar.duration_s is not None else sum(bar.seconds.values())
+        share = seconds / total if seconds is not None and total else None
+        heights.append(seconds if unit == "seconds" or share is None else share * 100)
+        details.append(
+            (bar.first_step, bar.label, format_duration(seconds), format_ratio(share, 1))
+        )
+    marker: dict[str, object] = {
+        "color": stage_colour(stage),
+        "opacity": [_OPEN_OPACITY if bar.is_open else 1.0 for bar in bars],
+        "line": {"width": 0},
+    }
+    if stage == stages.UNATTRIBUTED:
+        marker["pattern"] = {
+            "shape": "/",
+            "size": 4,
+            "solidity": 0.25,
+            "fgcolor": ROLES[theme].muted,
+            "fillmode": "overlay",
+        }
+    return go.Bar(
+        **_positions(bars, axis, zone),
+        y=heights,
+        name=stage_label(stage),
+        customdata=details,
+        marker=marker,
+        hovertemplate="%{customdata[2]}  ·  %{customdata[3]}",
+    )
+
+
+def _outside(stage: str, bars: Sequence[StepBar], axis: Axis, zone: Zone) -> go.Bar:
+    label = stage_label(stage)
+    return go.Bar(
+        **_positions(bars, axis, zone),
+        y=[bar.outside.get(stage) for bar in bars],
+        name=f"{label}, between steps",
+        customdata=[
+            (bar.first_step, bar.label, format_duration(bar.outside.get(stage))) for bar in bars
+        ],
+        marker={"color": stage_colour(stage)},
+        yaxis="y2",
+        hovertemplate="%{customdata[2]}",
+    )
+
+
+def _lay_out(
+    figure: go.Figure,
+    bars: Sequence[StepBar],
+    unit: Unit,
+    axis: Axis,
+    has_outside: bool,
+    theme: ThemeName,
+) -> None:
+    few = axis == "step" and len(bars) < 12
+    x_range = [bars[0].first_step - 0.6, bars[0].first_step + 11.6] if few and bars else None
+    figure.update_layout(
+        template=template(theme),
+        barmode="stack",
+        hovermode="x unified",
+        uirevision=f"{unit}-{axis}",
+        xaxis={
+            "tickformat": "d" if axis == "step" else "%H:%M",
+            "type": "linear" if axis == "step" else "date",
+            "range": x_range,
+            "anchor": "y2" if has_outside else "y",
+            "hoverformat": "d" if axis == "step" else "%H:%M:%S",
+            "tickprefix": "",
+            "unifiedhovertitle": {"text": "<b>%{customdata[1]}</b>"}
+            if axis == "time"
+            else {"text": "<b>step %{x}</b>"},
+        },
+        yaxis={
+            "domain": [0.20 if has_outside else 0.0, 1.0],
+            "ticksuffix": " s" if unit == "seconds" else " %",
+            "range": None if unit == "seconds" else [0, 100.5],
+            "fixedrange": True,
+            "nticks": 6,
+        },
+    )
+    if has_outside:
+        longest = max(sum(bar.outside.values()) for bar in bars)
+        figure.update_layout(
+            yaxis2={
+                "domain": [0.0, 0.13],
+                "range": [0, longest * 1.05],
+                "ticksuffix": " s",
+                "fixedrange": True,
+                "nticks": 2,
+                "showgrid": False,
+            }
+        )
+        figure.add_annotation(
+            text="between steps",
+            xref="paper",
+            yref="paper",
+            x=0,
+            y=0.175,
+            xanchor="left",
+            yanchor="middle",
+            showarrow=False,
+            font={"size": 10, "color": ROLES[theme].faint},
+        )
+
+
+def _mark_attempts(
+    figure: go.Figure, bars: Sequence[StepBar], axis: Axis, zone: Zone, theme: ThemeName
+) -> None:
+    shapes, annotations = list[dict[str, object]](), list(figure.layout.annotations)
+    for before, bar in zip(bars, bars[1:], strict=False):
+        if before.attempt == bar.attempt:
+            continue
+        at = bar.first_step - 0.5 if axis == "step" else zone.local(bar.start_ns)
+        line = {"color": ROLES[theme].text, "width": 1, "dash": "dot"}
+        shapes.append({"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1})
+        shapes[-1]["line"] = line
+        annotations.append(
+            {
+                "text": f"attempt {bar.attempt}",
+                "x": at,
+                "y": 1,
+                "yref": "paper",
+                "xanchor": "left",
+                "yanchor": "top",
+                "showarrow": False,
+                "font": {"size": 10, "color": ROLES[theme].text},
+                "bgcolor": ROLES[theme].surface,
+                "borderpad": 2,
+            }
+        )
+    figure.update_layout(shapes=shapes, annotations=annotations)

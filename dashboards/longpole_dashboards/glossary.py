@@ -1,0 +1,84 @@
+"""Definitions that people read in tooltips, and the source that would report what is missing."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from longpole.conventions import metrics
+from longpole_dashboards.formats import format_ratio, format_value
+
+DEFINITIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "share": (
+            "Exclusive seconds of a stage over the seconds of its step. Nothing is counted twice, "
+            "and time that no stage covers is shown as unattributed."
+        ),
+        "outside": (
+            "Validation and checkpoints that ran between two steps: not part of any step's seconds."
+        ),
+        "step_time": "Wall-clock seconds from the start of a step to its end on the controller.",
+        "throughput": "All tokens of a step over its seconds and the GPUs the run holds.",
+        "mfu_actor": (
+            "Model FLOPs utilisation of the actor's update: the FLOPs its tokens need over what the "
+            "GPUs could do in dense bf16 in that time."
+        ),
+        "mfu_step": (
+            "Model FLOPs utilisation of the whole step: useful FLOPs of every stage over what all "
+            "GPUs of the run could do in the step's seconds."
+        ),
+        "mfu_infer": "Model FLOPs utilisation while log probabilities are computed.",
+        "rollout_share": (
+            "Share of the step in which the trainer waits for samples. 60 to 80 % is usual for "
+            "long reasoning."
+        ),
+        "unattributed": "Seconds of the step that no stage covers.",
+        "staleness": "How many weight versions the oldest sample of the batch is behind.",
+        "recoverable": "An estimate of what fixing this would give back; it is not a measurement.",
+        "confidence": (
+            "High: outer and inner measurements agree and the other side is stable. Medium: outer "
+            "and inner agree. Low: only the outer measurement speaks."
+        ),
+        "idle": "Stretches in which GPUs of the run stood idle while the loop ran.",
+        "partial": (
+            "If generation had stopped once this share of the samples was done, it would have ended "
+            "that much earlier. The rest would have been carried over to the next step."
+        ),
+    }
+)
+
+SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "gpus": "a Longpole agent on the GPU nodes",
+        "stages": "longpole.stage() around the trainer's stages, or verl's timing_s metrics",
+        "trajectories": "longpole.trajectory(), once a sample",
+        "mfu": "the trainer's MFU metric, or model_config in longpole.init()",
+        "throughput": "tokens_total of longpole.step(), and the run's GPU count",
+        "staleness": "staleness metrics of an asynchronous trainer",
+        "open_stage": "longpole.stage(), which announces a stage when it starts",
+        "sync_phases": "longpole.sync_phase() inside the weight sync",
+        "metrics": "longpole.log(step, {...})",
+    }
+)
+
+
+def not_reported(source: str) -> str:
+    """Return what to say where a value is missing: which source would provide it."""
+    return f"Not reported. Would come from {SOURCES[source]}."
+
+
+def metric_label(name: str) -> str:
+    """Return what people read for a metric of an evidence row."""
+    if name.startswith("share/"):
+        return f"share of {name.removeprefix('share/').replace('_', ' ')}"
+    canonical = metrics.CANONICAL_OF_ALIAS.get(name, name)
+    kind = metrics.METRICS.get(canonical)
+    return kind.label if kind is not None else name
+
+
+def format_metric(name: str, value: float | None, unit: str) -> str:
+    """Return a metric's value as people read it; fractions become percentages."""
+    words = name.lower()
+    if unit == "1" and any(word in words for word in ("share", "mfu", "ratio", "fraction")):
+        if "x_" in words or "slowest" in words:
+            return format_value(value, unit)
+        return format_ratio(value, 1)
+    return format_value(value, unit)

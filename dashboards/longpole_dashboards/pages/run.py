@@ -1,0 +1,154 @@
+"""Run: what is running now, the verdict, and how the run's steps and GPUs have been."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, State, html
+from dash.development.base_component import Component
+from longpole_dashboards.addresses import RUN_PATH, Query
+from longpole_dashboards.components.panel import choice, graph, panel
+from longpole_dashboards.components.verdict import decision_table
+from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
+from longpole_dashboards.glossary import DEFINITIONS
+from longpole_dashboards.pages.run_panels import GROUP, PANELS, RANGES, SPANS
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import group_stores, register_group
+from longpole_dashboards.shell import register_choices
+
+_UNITS = (("seconds", "seconds"), ("percent", "percent"))
+_AXES = (("step", "step"), ("time", "clock"))
+# control id -> (query name, default)
+_CHOICES = {
+    "run-unit": ("unit", _UNITS[0][0]),
+    "run-axis": ("axis", _AXES[0][0]),
+    "run-range": ("steps", RANGES[0]),
+    "run-field": ("field", HEAT_FIELDS[0]),
+    "run-span": ("span", SPANS[0]),
+}
+
+
+def layout(query: Query) -> Component:
+    """Return the page before its data is there."""
+    return html.Div(
+        [
+            *group_stores(GROUP),
+            html.Div(id=f"{GROUP}-notice"),
+            html.Div(id="run-title", className="lp-run-title"),
+            html.Div(
+                [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"
+            ),
+            html.Div(id="run-tiles", className="lp-tiles"),
+            html.Div([_shares(query), _evidence()], className="lp-row lp-row-wide"),
+            html.Div([_throughput(), _mfu()], className="lp-row lp-row-wide"),
+            _gpus(query),
+            _health(),
+            _decisions(),
+        ],
+        className="lp-page",
+    )
+
+
+def _shares(query: Query) -> Component:
+    return panel(
+        "Stage shares",
+        [html.Div(id="run-legend"), graph("run-shares", 300)],
+        hint=f"{DEFINITIONS['share']} {DEFINITIONS['outside']}",
+        aside="click a bar to open its step",
+        controls=(
+            choice("run-range", [(name, _range_label(name)) for name in RANGES], _at(query, 2)),
+            choice("run-unit", _UNITS, _at(query, 0)),
+            choice("run-axis", _AXES, _at(query, 1)),
+        ),
+    )
+
+
+def _range_label(name: str) -> str:
+    return "all steps" if name == "all" else f"last {name}"
+
+
+def _at(query: Query, index: int) -> str:
+    name, default = list(_CHOICES.values())[index]
+    return query.text(name) or default
+
+
+def _evidence() -> Component:
+    return panel(
+        "Why",
+        html.Div(id="run-evidence", className="lp-scroll"),
+        controls=(html.Button("Decision table", id="decisions-open", className="lp-text-button"),),
+        class_name="lp-why",
+    )
+
+
+def _throughput() -> Component:
+    return panel(
+        "Throughput and step time",
+        graph("run-throughput", 210),
+        hint=f"{DEFINITIONS['throughput']} {DEFINITIONS['step_time']}",
+        aside="dotted: median",
+    )
+
+
+def _mfu() -> Component:
+    return panel("MFU", graph("run-mfu", 210), hint=DEFINITIONS["mfu_actor"])
+
+
+def _gpus(query: Query) -> Component:
+    return panel(
+        "GPUs",
+        html.Div([graph("run-gpus", 300), html.Div(id="run-gpus-absent")], id="run-gpus-body"),
+        hint="One row a GPU, grouped by node and role. Empty cells: nothing was measured.",
+        aside="drag to zoom, double-click for live",
+        controls=(
+            choice("run-span", [(name, f"{name} min") for name in SPANS], _at(query, 4)),
+            dmc.Select(
+                id="run-field",
+                data=[{"value": name, "label": FIELD_LABELS[name]} for name in HEAT_FIELDS],
+                value=_at(query, 3),
+                size="xs",
+                w=170,
+                allowDeselect=False,
+                **{"aria-label": "GPU metric"},
+            ),
+        ),
+    )
+
+
+def _health() -> Component:
+    return panel("Training health", graph("run-health", 150), hint="Shaded: the healthy band.")
+
+
+def _decisions() -> Component:
+    return dmc.Drawer(
+        html.Div(id="decisions-table"),
+        id="decisions",
+        title="How a verdict is decided",
+        position="right",
+        size="xl",
+    )
+
+
+def register(app: Dash, reader: Reader) -> None:
+    """Register the page's callbacks."""
+    register_group(app, reader, PANELS)
+    register_choices(app, RUN_PATH, _CHOICES)
+    for chart in ("run-shares", "run-throughput", "run-mfu", "run-gpus"):
+        app.clientside_callback(
+            ClientsideFunction("longpole", "openStep"),
+            Input(chart, "clickData"),
+            State("url", "search"),
+        )
+    app.clientside_callback(
+        ClientsideFunction("longpole", "zoomTime"), Input("run-gpus", "relayoutData")
+    )
+
+    @app.callback(
+        Output("decisions", "opened"),
+        Output("decisions-table", "children"),
+        Input("decisions-open", "n_clicks"),
+        State("run-verdict-code", "data"),
+        prevent_initial_call=True,
+    )
+    async def open_decisions(clicks: int | None, verdict: str | None) -> tuple[bool, Component]:
+        return bool(clicks), decision_table(verdict)

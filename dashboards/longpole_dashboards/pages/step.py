@@ -1,0 +1,173 @@
+"""Step: the resource timeline of one step, its samples, and what held it up."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import dash_ag_grid as dag
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, State, html
+from dash.development.base_component import Component
+from longpole_dashboards.addresses import STEP_PATH, Query
+from longpole_dashboards.components.panel import choice, graph, panel
+from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
+from longpole_dashboards.figures.samples import SAMPLE_FIELDS
+from longpole_dashboards.glossary import DEFINITIONS
+from longpole_dashboards.pages.step_panels import GROUP, PANELS, SAMPLE_GROUP, SAMPLE_PANELS
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import group_stores, register_group
+from longpole_dashboards.shell import register_choices
+
+_CHOICES = {
+    "step-field": ("field", HEAT_FIELDS[0]),
+    "step-spread": ("spread", SAMPLE_FIELDS[0]),
+}
+
+
+def layout(query: Query) -> Component:
+    """Return the page before its data is there."""
+    return html.Div(
+        [
+            *group_stores(GROUP),
+            *group_stores(SAMPLE_GROUP),
+            html.Div(id=f"{GROUP}-notice"),
+            html.Div(id="step-title", className="lp-run-title"),
+            html.Div(
+                [html.Div(id="step-verdict"), _ledger()],
+                className="lp-row lp-hero lp-hero-step",
+            ),
+            _timeline(query),
+            html.Div([_samples(), _spread(query)], className="lp-row lp-row-wide"),
+            _sample_drawer(),
+        ],
+        className="lp-page",
+    )
+
+
+def _ledger() -> Component:
+    return panel(
+        "Where the seconds went",
+        graph("step-ledger", 210),
+        hint=f"{DEFINITIONS['share']} The mark is what is usual in this run.",
+        aside="mark: usual",
+    )
+
+
+def _timeline(query: Query) -> Component:
+    return panel(
+        "Timeline",
+        [graph("step-timeline", 420), html.Div(id="step-absent")],
+        hint="Everything that happened in this step, on one axis of seconds from its start.",
+        aside="drag to zoom, click a sample to open it",
+        controls=(
+            dmc.Select(
+                id="step-field",
+                data=[{"value": name, "label": FIELD_LABELS[name]} for name in HEAT_FIELDS],
+                value=query.text("field") or HEAT_FIELDS[0],
+                size="xs",
+                w=170,
+                allowDeselect=False,
+                **{"aria-label": "GPU metric"},
+            ),
+        ),
+    )
+
+
+def _samples() -> Component:
+    number = {"type": "rightAligned"}
+    grid = dag.AgGrid(
+        id="step-samples",
+        columnDefs=[
+            {"field": "id", "headerName": "sample", "width": 118, "cellClass": "lp-mono"},
+            {"field": "duration", "headerName": "time", "width": 84, "cellRenderer": "LongpoleText"}
+            | number,
+            {
+                "field": "parts",
+                "headerName": "generate, tool, score, queue",
+                "cellRenderer": "LongpoleParts",
+                "cellDataType": False,
+                "sortable": False,
+                "flex": 1,
+                "minWidth": 150,
+            },
+            {
+                "field": "tokens",
+                "headerName": "tokens out",
+                "width": 96,
+                "cellRenderer": "LongpoleText",
+            }
+            | number,
+            {"field": "turns", "width": 68, "cellRenderer": "LongpoleText"} | number,
+            {"field": "tool", "headerName": "tool", "width": 78, "cellRenderer": "LongpoleText"}
+            | number,
+            {"field": "reward", "width": 78, "cellRenderer": "LongpoleText"} | number,
+            {"field": "status", "width": 92},
+            {"field": "replica", "width": 96},
+        ],
+        rowData=None,
+        getRowId="params.data.id",
+        defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
+        dashGridOptions={
+            "theme": {"function": "longpoleGridTheme(agGrid)"},
+            "rowHeight": 26,
+            "headerHeight": 28,
+            "animateRows": False,
+            "suppressNoRowsOverlay": True,
+            "rowClassRules": {"lp-row-selected": "params.data.selected"},
+        },
+        className="lp-grid",
+        style={"height": "100%"},
+    )
+    return panel(
+        "Slowest samples",
+        [
+            html.Div(grid, id="step-samples-table", className="lp-samples-table"),
+            html.Div(id="step-samples-absent"),
+        ],
+        aside="click a row to see where its time went",
+    )
+
+
+def _spread(query: Query) -> Component:
+    return panel(
+        "Spread of the samples",
+        [graph("step-spread-figure", 190), html.Div(id="step-partial")],
+        hint="Shaded: the slowest 5 %.",
+        controls=(
+            choice(
+                "step-spread",
+                [(name, name) for name in SAMPLE_FIELDS],
+                query.text("spread") or SAMPLE_FIELDS[0],
+            ),
+        ),
+    )
+
+
+def _sample_drawer() -> Component:
+    return dmc.Drawer(
+        [html.Div(id=f"{SAMPLE_GROUP}-notice"), html.Div(id="sample-body")],
+        id="sample-drawer",
+        title="Sample",
+        position="right",
+        size=520,
+        withOverlay=False,
+        lockScroll=False,
+        trapFocus=False,
+        closeOnEscape=True,
+        closeOnClickOutside=False,
+        **{"aria-label": "Sample"},
+    )
+
+
+def register(app: Dash, reader: Reader) -> None:
+    """Register the page's callbacks."""
+    register_group(app, reader, PANELS)
+    register_group(app, reader, SAMPLE_PANELS)
+    register_choices(app, STEP_PATH, _CHOICES)
+
+    def client(name: str, *wiring: Output | Input | State) -> None:
+        app.clientside_callback(ClientsideFunction("longpole", name), *wiring)
+
+    client("openSample", Input("step-samples", "cellClicked"))
+    client("openSampleBar", Input("step-timeline", "clickData"))
+    client("sampleOpened", Output("sample-drawer", "opened"), Input("url", "search"))
+    client("closeSample", Input("sample-drawer", "opened"))

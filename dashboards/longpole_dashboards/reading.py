@@ -1,0 +1,31 @@
+"""Reads from the service outside the event loop, in a bounded pool of threads."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from longpole_server.service import Service
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Readers wait for the store most of the time; more of them would only queue up there.
+MAX_READERS = 4
+
+
+class Reader:
+    """The service, and the threads in which its blocking calls and figure building run.
+
+    At most `max_readers` calls run at once; further ones wait in the pool's queue, whose length
+    is bounded by the open browsers: each has one refresh under way per panel group.
+    """
+
+    def __init__(self, service: Service, max_readers: int = MAX_READERS) -> None:
+        self.service = service
+        self._pool = ThreadPoolExecutor(max_readers, thread_name_prefix="dashboard")
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run blocking work in the pool and return its result."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: work(*args, **kwargs))

@@ -1,0 +1,171 @@
+"""Keeps a page up to date: on every pulse, panels whose data changed are rendered anew.
+
+A page consists of groups of panels. Each group has one callback. Its pulse is let through by the
+browser only once the group's previous answer has arrived (`pulse` in `assets/longpole.js`), so a
+slow server makes pages slower, never staler and staler.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false
+
+import hashlib
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from dash import Dash, Input, Output, State, ctx, dcc, no_update
+from dash.exceptions import PreventUpdate
+from longpole_dashboards.addresses import Query
+from longpole_dashboards.components.notice import error_notice
+from longpole_dashboards.formats import Zone
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.theme import DEFAULT_THEME, ThemeName
+from longpole_server.errors import ServerError
+from longpole_server.service import Service
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one browser looks at.
+
+    Attributes:
+        now_ns: The newest data that can be read; open things end here.
+    """
+
+    query: Query
+    theme: ThemeName
+    zone: Zone
+    now_ns: int
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Panel(Generic[R]):
+    """A part of a page.
+
+    Attributes:
+        outputs: (component id, property) of everything the panel fills.
+        key: What its content depends on; an equal key means nothing to do. It must be cheap.
+        render: Returns one value per output.
+    """
+
+    outputs: tuple[tuple[str, str], ...]
+    key: Callable[[R], object]
+    render: Callable[[R], tuple[object, ...]]
+
+
+@dataclass(frozen=True)
+class PanelGroup(Generic[R]):
+    """Panels that share one reading of the data and are refreshed together.
+
+    Attributes:
+        name: Unique in the program; prefix of the group's component ids.
+        path: Path of the page.
+        read: Opens the reading that `panels` draw from.
+    """
+
+    name: str
+    path: str
+    read: Callable[[Service, View], R]
+    panels: tuple[Panel[R], ...]
+
+
+def group_stores(name: str) -> list[dcc.Store]:
+    """Return the stores a page's layout needs for one of its groups."""
+    return [dcc.Store(id=f"{name}-{part}") for part in ("pulse", "answer", "gate")]
+
+
+def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
+    """Register the callbacks that keep a group of panels up to date."""
+    pulse, answer, notice = f"{group.name}-pulse", f"{group.name}-answer", f"{group.name}-notice"
+    # It sets the pulse itself: as a declared output it would close a circle with the answer. Its
+    # declared output only says on which page it lives.
+    app.clientside_callback(
+        f"(live, answer, pulse) => window.longpole.pulse({pulse!r}, live, answer, pulse)",
+        Output(f"{group.name}-gate", "data"),
+        Input("live", "data"),
+        Input(answer, "data"),
+        State(pulse, "data"),
+    )
+    outputs = [Output(*target) for panel in group.panels for target in panel.outputs]
+
+    @app.callback(
+        *outputs,
+        Output(notice, "children"),
+        Output(answer, "data"),
+        Input(pulse, "data"),
+        Input("url", "search"),
+        Input("theme", "data"),
+        State("url", "pathname"),
+        State("zone", "data"),
+        State(answer, "data"),
+    )
+    async def refresh(
+        pulsed: Mapping[str, object] | None,
+        search: str | None,
+        theme: ThemeName | None,
+        pathname: str | None,
+        zone: Mapping[str, object] | None,
+        answered: Mapping[str, object] | None,
+    ) -> list[object]:
+        if pathname != group.path:
+            raise PreventUpdate
+        view = View(
+            query=Query.parse(search),
+            theme=theme or DEFAULT_THEME,
+            zone=Zone.from_browser(zone),
+            now_ns=reader.service.changes.current.ts_ns,
+        )
+        known = (answered or {}).get("keys")
+        keys = known if isinstance(known, dict) and ctx.triggered else {}
+        rendered = await reader.run(_render, reader.service, group, view, keys)
+        version = (pulsed or {}).get("version")
+        return [*rendered.values, rendered.notice, {"version": version, "keys": rendered.keys}]
+
+
+@dataclass(slots=True)
+class _Rendered:
+    values: list[object]
+    keys: dict[str, str]
+    notice: object
+
+
+def _render(
+    service: Service, group: PanelGroup[R], view: View, known: Mapping[str, str]
+) -> _Rendered:
+    num_outputs = sum(len(panel.outputs) for panel in group.panels)
+    rendered = _Rendered([], {}, None)
+    try:
+        reading = group.read(service, view)
+        for index, panel in enumerate(group.panels):
+            _render_panel(panel, str(index), reading, view, known, rendered)
+    except ServerError as error:
+        return _Rendered([no_update] * num_outputs, {}, error_notice(error.message, error.hint))
+    except Exception:  # noqa: BLE001 - the page must say that it is not up to date, and try again
+        LOG.error("Could not refresh %s:\n%s", group.path, traceback.format_exc())
+        notice = error_notice("This page could not be brought up to date.", "It tries again.")
+        return _Rendered([no_update] * num_outputs, {}, notice)
+    return rendered
+
+
+def _render_panel(
+    panel: Panel[R],
+    name: str,
+    reading: R,
+    view: View,
+    known: Mapping[str, str],
+    rendered: _Rendered,
+) -> None:
+    described = repr((panel.key(reading), view.theme, view.zone.label))
+    key = hashlib.blake2b(described.encode(), digest_size=8).hexdigest()
+    rendered.keys[name] = key
+    if known.get(name) == key:
+        rendered.values.extend([no_update] * len(panel.outputs))
+    else:
+        rendered.values.extend(panel.render(reading))

@@ -1,0 +1,192 @@
+"""The frame around every page: navigation, theme, connection, and which page an address means.
+
+Pages are told apart by the path only; everything behind the `?` is a page's own state. So going
+from one step to the next keeps the page and only refreshes its panels.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Callable, Mapping
+
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+from longpole_dashboards.addresses import RUNS_PATH, Query
+from longpole_dashboards.components.notice import empty_state
+from longpole_dashboards.live import TICK_ID
+from longpole_dashboards.theme import DEFAULT_THEME, FONT_FAMILY, MONO_FAMILY, css_variables
+
+HEADER_PX = 44
+PageLayout = Callable[[Query], Component]
+
+# Runs before anything is drawn, so that a light page never flashes dark.
+_EARLY_SCRIPT = f"""
+(function () {{
+  var theme = "{DEFAULT_THEME}";
+  try {{ theme = JSON.parse(localStorage.getItem("theme")) || theme; }} catch (error) {{ }}
+  document.documentElement.setAttribute("data-mantine-color-scheme", theme);
+  document.documentElement.setAttribute("data-ag-theme-mode", theme);
+}})();
+"""
+
+INDEX_STRING = f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+{{%metas%}}
+<title>{{%title%}}</title>
+<link rel="icon" href="assets/icons/longpole.svg" type="image/svg+xml">
+{{%css%}}
+<style>{css_variables()}</style>
+<script>{_EARLY_SCRIPT}</script>
+</head>
+<body>
+{{%app_entry%}}
+<footer>{{%config%}}{{%scripts%}}{{%renderer%}}</footer>
+</body>
+</html>"""
+
+
+def shell_layout() -> Component:
+    """Return the frame with the stores that every page listens to."""
+    return dmc.MantineProvider(
+        [
+            dcc.Location(id="url", refresh="callback-nav"),
+            dcc.Store(id=TICK_ID),
+            dcc.Store(id="live"),
+            dcc.Store(id="paused", data=False),
+            dcc.Store(id="theme", storage_type="local", data=DEFAULT_THEME),
+            dcc.Store(id="zone"),
+            dcc.Interval(id="second", interval=1000),
+            dmc.AppShell(
+                [
+                    dmc.AppShellHeader(_header(), className="lp-header"),
+                    dmc.AppShellMain(
+                        [
+                            html.Div(id="connection-notice", className="lp-connection-notice"),
+                            html.Main(id="page"),
+                        ]
+                    ),
+                ],
+                header={"height": HEADER_PX},
+                padding=0,
+            ),
+        ],
+        id="theme-provider",
+        forceColorScheme=DEFAULT_THEME,
+        theme={
+            "fontFamily": FONT_FAMILY,
+            "fontFamilyMonospace": MONO_FAMILY,
+            "primaryColor": "blue",
+            "defaultRadius": "sm",
+            "cursorType": "pointer",
+        },
+    )
+
+
+def _header() -> Component:
+    return html.Div(
+        [
+            dcc.Link(
+                [html.I(className="lp-logo"), html.Span("Longpole")],
+                href=RUNS_PATH,
+                className="lp-brand",
+            ),
+            html.Nav([dcc.Link("Runs", href=RUNS_PATH, className="lp-nav", id="nav-runs")]),
+            html.Div(id="crumbs", className="lp-crumbs"),
+            html.Div(className="lp-spring"),
+            html.Div(
+                [html.I(className="lp-connection-dot"), html.Span("connecting", id="connection")],
+                id="connection-pill",
+                className="lp-connection",
+                role="status",
+            ),
+            html.Button(
+                html.I(className="lp-icon lp-icon-pause"),
+                id="pause",
+                className="lp-button",
+                title="Pause (space)",
+                **{"aria-label": "Pause or resume live updates"},
+            ),
+            html.Button("Jump to live", id="jump", className="lp-button lp-jump", hidden=True),
+            html.Button(
+                html.I(className="lp-icon lp-icon-theme"),
+                id="theme-toggle",
+                className="lp-button",
+                title="Dark or light",
+                **{"aria-label": "Switch between dark and light"},
+            ),
+        ],
+        className="lp-header-row",
+    )
+
+
+def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
+    """Register navigation, theme and connection state."""
+
+    @app.callback(Output("page", "children"), Input("url", "pathname"), State("url", "search"))
+    async def show_page(pathname: str | None, search: str | None) -> Component:
+        layout = pages.get(pathname or RUNS_PATH)
+        if layout is None:
+            return empty_state(
+                "There is no such page", dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
+            )
+        return layout(Query.parse(search))
+
+    def client(name: str, *wiring: Output | Input | State) -> None:
+        app.clientside_callback(ClientsideFunction("longpole", name), *wiring)
+
+    client("zone", Output("zone", "data"), Input("url", "pathname"))
+    client(
+        "forward",
+        Output("live", "data"),
+        Input(TICK_ID, "data"),
+        Input("paused", "data"),
+        State("live", "data"),
+    )
+    client(
+        "pause",
+        Output("paused", "data"),
+        Input("pause", "n_clicks"),
+        Input("jump", "n_clicks"),
+        State("paused", "data"),
+    )
+    client(
+        "toggleTheme",
+        Output("theme", "data"),
+        Input("theme-toggle", "n_clicks"),
+        State("theme", "data"),
+    )
+    client("applyTheme", Output("theme-provider", "forceColorScheme"), Input("theme", "data"))
+    client(
+        "connection",
+        Output("connection", "children"),
+        Output("connection-pill", "data-state"),
+        Output("connection-notice", "children"),
+        Output("jump", "hidden"),
+        Output("pause", "data-paused"),
+        Input("second", "n_intervals"),
+        Input(TICK_ID, "data"),
+        Input("paused", "data"),
+        Input("url", "search"),
+        State("live", "data"),
+    )
+    client("crumbs", Output("crumbs", "children"), Input("url", "pathname"), Input("url", "search"))
+
+
+def register_choices(app: Dash, path: str, choices: Mapping[str, tuple[str, str]]) -> None:
+    """Tie controls to the address: `choices` maps a control's id to (query name, default).
+
+    A changed control rewrites the address; a changed address (back button, pasted link) moves the
+    control. Neither asks the server.
+    """
+    for control, (name, default) in choices.items():
+        app.clientside_callback(
+            f"value => window.longpole.choose({path!r}, {name!r}, value, {default!r})",
+            Input(control, "value"),
+        )
+        app.clientside_callback(
+            f"search => window.longpole.chosen({path!r}, search, {name!r}, {default!r})",
+            Output(control, "value"),
+            Input("url", "search"),
+        )

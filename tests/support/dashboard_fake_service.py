@@ -1,0 +1,657 @@
+"""An in-memory `Service` with believable runs, driven by a clock that tests move."""
+
+import threading
+from collections.abc import Sequence
+from itertools import islice
+from statistics import median
+
+import numpy as np
+from longpole.conventions import stages
+from longpole_server.errors import NotFoundError
+from longpole_server.model.diagnosis import (
+    Diagnosis,
+    Entity,
+    Evidence,
+    Finding,
+    Mfu,
+    NextLook,
+    Outside,
+    Reference,
+    StepVerdict,
+    Throughput,
+)
+from longpole_server.model.gpu import GpuHeatmap, GpuNow
+from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
+from longpole_server.model.step import Gap, Note, OutsideStage, StageTime, Step, SyncPhase
+from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
+from longpole_server.service import (
+    ChangeFeed,
+    MetricSeries,
+    StepDetail,
+    TrajectoryDistribution,
+    TrajectorySort,
+)
+
+from support.dashboard_workload import (
+    ASYNC_STAGES,
+    PlannedStep,
+    RunSpec,
+    S,
+    make_gpus,
+    make_heatmap,
+    make_trajectories,
+    plan_steps,
+)
+
+LIVE_RUN = "math/grpo-qwen3-8b"
+HANGING_RUN = "code/ppo-llama-70b"
+ASYNC_RUN = "agents/dapo-qwen3-32b"
+BARE_RUN = "import/verl-gsm8k"
+_PLAN_LIMIT = 400
+
+
+def make_specs(now_ns: int) -> tuple[RunSpec, ...]:
+    """Return the runs of a small team: live, resumed, hanging, asynchronous, imported, over."""
+    return (
+        RunSpec(
+            LIVE_RUN,
+            "grpo-qwen3-8b-math",
+            seed=3,
+            start_ns=now_ns - 3390 * S,
+            resume_at=12,
+            config={
+                "rollout.n": "8",
+                "data.train_batch_size": "32",
+                "data.max_response_length": "8192",
+                "actor.ppo_mini_batch_size": "32",
+                "rollout.gpu_memory_utilization": "0.85",
+                "trainer.logger": "longpole",
+            },
+        ),
+        RunSpec(
+            HANGING_RUN,
+            "ppo-llama-70b-code",
+            seed=5,
+            start_ns=now_ns - 1490 * S,
+            hang_at=(9, stages.UPDATE_WEIGHTS),
+            state="stalled",
+            algorithm="ppo",
+            hosts=("node-b1",),
+        ),
+        RunSpec(
+            ASYNC_RUN,
+            "dapo-qwen3-32b-agents",
+            seed=9,
+            start_ns=now_ns - 2600 * S,
+            stage_seconds=ASYNC_STAGES,
+            algorithm="dapo",
+            mode="fully_async",
+            hosts=("node-c1", "node-c2"),
+            has_mfu=False,
+            has_trajectories=False,
+            staleness=2.0,
+        ),
+        RunSpec(
+            "math/grpo-qwen3-8b-baseline",
+            "grpo-qwen3-8b-baseline",
+            seed=21,
+            start_ns=now_ns - 90_000 * S,
+            num_steps=120,
+            state="finished",
+        ),
+        RunSpec(
+            "code/grpo-coder-7b",
+            "grpo-coder-7b",
+            seed=33,
+            start_ns=now_ns - 170_000 * S,
+            num_steps=47,
+            state="crashed",
+            hosts=("node-b1",),
+        ),
+        RunSpec(
+            BARE_RUN,
+            "verl-gsm8k",
+            seed=41,
+            start_ns=now_ns - 260_000 * S,
+            num_steps=18,
+            state="imported",
+            has_gpus=False,
+            has_trajectories=False,
+            time_estimated=True,
+        ),
+    )
+
+
+class FakeService:
+    """Implements `longpole_server.service.Service`. What is true follows from the clock alone."""
+
+    def __init__(self, now_ns: int, specs: Sequence[RunSpec] | None = None) -> None:
+        self._lock = threading.Lock()
+        self._now_ns = now_ns
+        self._changes = ChangeFeed()
+        chosen = make_specs(now_ns) if specs is None else specs
+        self._specs = {spec.run_id: spec for spec in chosen}
+        self._plans = {spec.run_id: tuple(islice(plan_steps(spec), _PLAN_LIMIT)) for spec in chosen}
+        self._changes.publish(now_ns)
+
+    @property
+    def changes(self) -> ChangeFeed:
+        return self._changes
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock and tell everybody."""
+        with self._lock:
+            self._now_ns += int(seconds * S)
+        self._changes.publish(self._now_ns)
+
+    def advance_past_step(self, run_id: str) -> int:
+        """Move the clock just past the end of the run's open step and return its number."""
+        planned = self._open_step(run_id)
+        assert planned is not None, f"{run_id} has no open step"
+        self.advance((planned.end_ns - self._now_ns) / S + 0.5)
+        return planned.step
+
+    def list_runs(self) -> Sequence[RunSummary]:
+        summaries = [self._summary(spec) for spec in self._specs.values()]
+        return sorted(
+            summaries, key=lambda run: (run.state not in ("live", "stalled"), -run.started_ns)
+        )
+
+    def get_run(self, run_id: str) -> RunDetail:
+        spec = self._spec(run_id)
+        steps = self._known(run_id)
+        numbers = [1] if spec.resume_at is None else [1, 2]
+        attempts = tuple(
+            self._attempt(spec, number, [step for step in steps if step.attempt == number])
+            for number in numbers
+        )
+        source = Source("sdk", spec.hosts[0], 4711, "controller", self._now_ns)
+        return RunDetail(
+            summary=self._summary(spec),
+            model_name="Qwen/Qwen3-8B",
+            model_config=None,
+            staleness_bound=spec.staleness,
+            staleness_basis="versions" if spec.staleness else None,
+            config=spec.config,
+            attempts=attempts,
+            sources=(source,),
+        )
+
+    def list_steps(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> Sequence[Step]:
+        spec = self._spec(run_id)
+        return [
+            self._step(spec, planned)
+            for planned in self._known(run_id)
+            if (first is None or planned.step >= first) and (last is None or planned.step <= last)
+        ]
+
+    def get_step(self, run_id: str, step: int) -> StepDetail:
+        spec = self._spec(run_id)
+        known = self._known(run_id)
+        planned = next((found for found in known if found.step == step), None)
+        if planned is None:
+            raise NotFoundError(f"Run {run_id} has no step {step}.")
+        made = self._step(spec, planned)
+        numbers = [found.step for found in known]
+        usual = [s.duration_s for s in self.list_steps(run_id) if s.duration_s is not None]
+        return StepDetail(
+            step=made,
+            gaps=self._gaps(spec, planned),
+            gpus=make_gpus(spec),
+            replicas=tuple(f"replica-{i}" for i in range(4)) if spec.has_trajectories else (),
+            lanes=(),
+            sync_phases=self._sync_phases(planned),
+            diagnosis=self._diagnose(spec, [made]),
+            previous=step - 1 if step - 1 in numbers else None,
+            following=step + 1 if step + 1 in numbers else None,
+            usual_s=median(usual) if usual else None,
+        )
+
+    def list_trajectories(
+        self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
+    ) -> Sequence[Trajectory]:
+        found = list(self._trajectories(run_id, step))
+        keys = {
+            "duration": lambda t: t.duration_s,
+            "output_tokens": lambda t: t.output_tokens or 0,
+            "start": lambda t: t.start_ns,
+        }
+        found.sort(key=keys[sort.removeprefix("-")], reverse=sort.startswith("-"))
+        return found[:limit]
+
+    def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:
+        found = self._trajectories(run_id, step)
+        if not found:
+            return TrajectoryDistribution(0, (), (), (), (), ())
+        ends = sorted(t.end_ns for t in found)
+        stop_at = tuple(
+            (share, (ends[-1] - ends[int(share * len(ends)) - 1]) / S) for share in (0.8, 0.9, 0.95)
+        )
+        return TrajectoryDistribution(
+            count=len(found),
+            durations_s=tuple(t.duration_s for t in found),
+            output_tokens=tuple(float(t.output_tokens or 0) for t in found),
+            tool_s=tuple(t.tool_s or 0.0 for t in found),
+            score_s=tuple(t.score_s or 0.0 for t in found),
+            stop_at=stop_at,
+        )
+
+    def get_trajectory(self, run_id: str, trajectory_id: str) -> TrajectoryDetail:
+        step = int(trajectory_id.split("-")[0])
+        found = self._trajectories(run_id, step)
+        chosen = next((t for t in found if t.trajectory_id == trajectory_id), None)
+        if chosen is None:
+            raise NotFoundError(f"Run {run_id} has no sample {trajectory_id}.")
+        siblings = tuple(t for t in found if t.group_id == chosen.group_id and t is not chosen)
+        return TrajectoryDetail(chosen, _parts(chosen), siblings)
+
+    def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
+        closed = [s for s in self.list_steps(run_id, first, last) if s.end_ns is not None]
+        return self._diagnose(self._spec(run_id), closed[-20:])
+
+    def get_metric(self, run_id: str, name: str) -> MetricSeries:
+        spec = self._spec(run_id)
+        if spec.state == "imported" and name in ("kl_ref", "entropy"):
+            return MetricSeries(name, ())
+        closed = [planned for planned in self._known(run_id) if planned.end_ns <= self._now_ns]
+        points = tuple(
+            (planned.step, planned.end_ns, _metric(spec, planned, name)) for planned in closed
+        )
+        return MetricSeries(name, tuple(p for p in points if not np.isnan(p[2])))
+
+    def get_gpu_heatmap(
+        self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> GpuHeatmap:
+        spec = self._spec(run_id)
+        bin_ns = max(S, -(-(end_ns - start_ns) // max_bins))
+        bins = max(1, -(-(end_ns - start_ns) // bin_ns))
+        lanes = make_gpus(spec)
+        if not lanes:
+            return GpuHeatmap(field, (), start_ns, bin_ns, np.empty((0, bins), dtype=np.float32))
+        centres = start_ns + (np.arange(bins, dtype=np.int64) * bin_ns) + bin_ns // 2
+        values = make_heatmap(spec, list(self._known(run_id)), field, centres, self._now_ns)
+        return GpuHeatmap(field, lanes, start_ns, bin_ns, values)
+
+    def list_gpus(self) -> Sequence[GpuNow]:
+        return ()
+
+    def _spec(self, run_id: str) -> RunSpec:
+        if run_id not in self._specs:
+            raise NotFoundError(f"There is no run {run_id}.", "See the list of runs.")
+        return self._specs[run_id]
+
+    def _known(self, run_id: str) -> tuple[PlannedStep, ...]:
+        return tuple(p for p in self._plans[run_id] if p.start_ns <= self._now_ns)
+
+    def _open_step(self, run_id: str) -> PlannedStep | None:
+        return next((p for p in self._known(run_id) if p.end_ns > self._now_ns), None)
+
+    def _trajectories(self, run_id: str, step: int) -> tuple[Trajectory, ...]:
+        planned = next((p for p in self._known(run_id) if p.step == step), None)
+        if planned is None:
+            return ()
+        made = make_trajectories(self._spec(run_id), planned)
+        return tuple(t for t in made if t.end_ns <= self._now_ns)
+
+    def _step(self, spec: RunSpec, planned: PlannedStep) -> Step:
+        closed = planned.end_ns <= self._now_ns
+        duration_s = (planned.end_ns - planned.start_ns) / S if closed else None
+        done = [w for w in planned.windows if w[2] <= self._now_ns]
+        times = tuple(
+            StageTime(
+                stage=stage,
+                exclusive_s=(end - start) / S,
+                inclusive_s=(end - start) / S,
+                share_ratio=(end - start) / S / duration_s if duration_s else None,
+                start_ns=start,
+                end_ns=end,
+                includes=(),
+                source="scalar" if spec.state == "imported" else "span",
+                windows=() if spec.state == "imported" else ((start, end),),
+            )
+            for stage, start, end in done
+        )
+        rate = planned.tokens / duration_s / spec.gpu_count if duration_s else None
+        mfu = 0.36 + 0.01 * np.sin(planned.step) if closed and spec.has_mfu else None
+        verdict, confidence = _verdict(spec)
+        return Step(
+            run_id=spec.run_id,
+            step=planned.step,
+            attempt=planned.attempt,
+            start_ns=planned.start_ns,
+            end_ns=planned.end_ns if closed else None,
+            duration_s=duration_s,
+            closed_by="loop" if closed else None,
+            stages=times,
+            unattributed_s=duration_s - sum(t.exclusive_s for t in times) if duration_s else None,
+            outside=tuple(
+                OutsideStage(stage, (end - start) / S, start, end)
+                for stage, start, end in planned.outside
+                if end <= self._now_ns
+            ),
+            tokens_total=planned.tokens if closed else None,
+            throughput_tokens_per_s_per_gpu=rate,
+            mfu_actor=mfu,
+            mfu_infer=mfu * 0.9 if mfu else None,
+            mfu_step=mfu * 0.29 if mfu else None,
+            gpu_count=spec.gpu_count,
+            verdict=verdict if closed else None,
+            confidence=confidence if closed else None,
+        )
+
+    def _summary(self, spec: RunSpec) -> RunSummary:
+        known = self._known(spec.run_id)
+        closed = [self._step(spec, p) for p in known if p.end_ns <= self._now_ns]
+        newest = closed[-1] if closed else None
+        over = spec.num_steps is not None and len(closed) == spec.num_steps
+        last_ns = (closed[-1].end_ns or 0) if over else self._now_ns
+        return RunSummary(
+            run_id=spec.run_id,
+            name=spec.name,
+            project=spec.run_id.partition("/")[0],
+            system="verl",
+            system_version="0.9.1",
+            algorithm=spec.algorithm,
+            mode=spec.mode,
+            mode_source="declared",
+            state=spec.state,
+            attempt=known[-1].attempt if known else 1,
+            started_ns=spec.start_ns,
+            last_seen_ns=last_ns,
+            first_step=closed[0].step if closed else None,
+            last_step=closed[-1].step if closed else None,
+            num_steps=len(closed),
+            gpu_count=spec.gpu_count,
+            step_duration_s=newest.duration_s if newest else None,
+            throughput_tokens_per_s_per_gpu=(
+                newest.throughput_tokens_per_s_per_gpu if newest else None
+            ),
+            mfu_step=newest.mfu_step if newest else None,
+            staleness_max=spec.staleness,
+            verdict=newest.verdict if newest else None,
+            confidence=newest.confidence if newest else None,
+            open_alerts=0,
+            open_stage=None if over else self._open_stage(spec),
+            time_estimated=spec.time_estimated,
+        )
+
+    def _open_stage(self, spec: RunSpec) -> OpenStage | None:
+        planned = self._open_step(spec.run_id)
+        if planned is None:
+            return None
+        running = [w for w in planned.windows if w[1] <= self._now_ns < w[2]]
+        stage, since_ns = running[-1][:2] if running else ("step", planned.start_ns)
+        earlier = [
+            (end - start) / S
+            for p in self._known(spec.run_id)
+            if p.step != planned.step
+            for start, end in [p.window(stage) or (p.start_ns, p.end_ns)]
+        ]
+        return OpenStage(
+            step=planned.step,
+            stage=stage,
+            since_ns=since_ns,
+            seen_ns=self._now_ns,
+            usual_s=median(earlier) if earlier else None,
+            usual_max_s=max(earlier) if earlier else None,
+            step_since_ns=planned.start_ns,
+        )
+
+    def _attempt(self, spec: RunSpec, number: int, steps: Sequence[PlannedStep]) -> Attempt:
+        latest = number == (1 if spec.resume_at is None else 2)
+        return Attempt(
+            attempt=number,
+            started_ns=steps[0].start_ns if steps else spec.start_ns,
+            ended_ns=None if latest or not steps else steps[-1].end_ns,
+            status=spec.state if latest else "crashed",
+            first_step=steps[0].step if steps else None,
+            last_step=steps[-1].step if steps else None,
+            num_steps=len(steps),
+        )
+
+    def _gaps(self, spec: RunSpec, planned: PlannedStep) -> tuple[Gap, ...]:
+        reward = planned.window(stages.REWARD)
+        if reward is None or not spec.has_gpus or reward[1] > self._now_ns:
+            return ()
+        seconds = (reward[1] - reward[0]) / S
+        adv = planned.window(stages.ADV) or reward
+        return (
+            Gap(*reward, stages.REWARD, "hybrid", spec.gpu_count, seconds * spec.gpu_count),
+            Gap(*adv, stages.ADV, "hybrid", spec.gpu_count, (adv[1] - adv[0]) / S * spec.gpu_count),
+        )
+
+    def _sync_phases(self, planned: PlannedStep) -> tuple[SyncPhase, ...]:
+        window = planned.window(stages.UPDATE_WEIGHTS)
+        if window is None or window[1] > self._now_ns:
+            return ()
+        names = (("release_kv", 0.12), ("transfer", 0.66), ("finalize", 0.10), ("resume_kv", 0.12))
+        start, phases = window[0], list[SyncPhase]()
+        for name, share in names:
+            end = start + int((window[1] - window[0]) * share)
+            phases.append(SyncPhase(name, start, end))
+            start = end
+        return tuple(phases)
+
+    def _diagnose(self, spec: RunSpec, closed: Sequence[Step]) -> Diagnosis:
+        closed = [step for step in closed if step.duration_s is not None]
+        verdict, confidence = _verdict(spec) if closed else (None, None)
+        total = sum(step.duration_s or 0.0 for step in closed)
+        shares: dict[str, float] = {}
+        for step in closed:
+            for stage in step.stages:
+                shares[stage.stage] = shares.get(stage.stage, 0.0) + stage.exclusive_s / total
+            shares["unattributed"] = (
+                shares.get("unattributed", 0.0) + (step.unattributed_s or 0.0) / total
+            )
+        rates = [s.throughput_tokens_per_s_per_gpu or 0.0 for s in closed]
+        outside_s = sum(out.duration_s for step in closed for out in step.outside)
+        return Diagnosis(
+            run_id=spec.run_id,
+            run_name=spec.name,
+            system="verl",
+            mode=spec.mode,
+            first_step=closed[0].step if closed else None,
+            last_step=closed[-1].step if closed else None,
+            num_judged=len(closed),
+            excluded=(),
+            verdict=verdict,
+            cause="rollout.unexplained" if verdict == "async.trainer_starved" else None,
+            confidence=confidence,
+            summary=_summary_sentence(verdict),
+            recoverable_s_per_step=21.4 if verdict == "rollout.long_tail" else None,
+            recoverable_gpu_hours_per_day=85.0 if verdict == "rollout.long_tail" else None,
+            shares=shares,
+            outside=(
+                {"testing": Outside(outside_s / len(closed), outside_s / total)}
+                if outside_s
+                else {}
+            ),
+            throughput=Throughput(
+                median(rates) if rates else None, None, None, spec.gpu_count, None
+            ),
+            mfu={
+                "actor": Mfu(0.363, "reported")
+                if spec.has_mfu
+                else Mfu(None, None, "the model's configuration is not known"),
+            },
+            evidence=_evidence(verdict, shares),
+            findings=_findings(spec, closed),
+            next=_next_looks(verdict),
+            data_quality=(
+                Note("time.estimated", "info", "The log has no times; the axis is estimated."),
+            )
+            if spec.time_estimated
+            else (),
+            steps=tuple(
+                StepVerdict(step.step, step.duration_s or 0.0, verdict, confidence, {})
+                for step in closed
+            ),
+        )
+
+
+def _verdict(spec: RunSpec) -> tuple[str | None, str | None]:  # type: ignore[return]
+    if spec.mode != "sync":
+        return "async.trainer_starved", "medium"
+    if not spec.has_trajectories:
+        return "rollout.unexplained", "low"
+    return "rollout.long_tail", "high"
+
+
+def _summary_sentence(verdict: str | None) -> str:
+    sentences = {
+        "rollout.long_tail": (
+            "Generation takes 60 % of every step, and its last 36 % is spent on 13 of 256 samples: "
+            "15 GPUs idle while the longest answers finish."
+        ),
+        "rollout.unexplained": (
+            "Generation takes 60 % of every step. Nothing inside it is reported, so the cause is "
+            "not known."
+        ),
+        "async.trainer_starved": (
+            "The trainer waits 35 % of every step for samples; the rollout side is the bottleneck."
+        ),
+    }
+    return sentences.get(verdict or "", "No step has been judged yet.")
+
+
+def _evidence(verdict: str | None, shares: dict[str, float]) -> tuple[Evidence, ...]:
+    if verdict == "rollout.long_tail":
+        gen = shares.get(stages.GEN, 0.0)
+        return (
+            Evidence("share/gen", gen, "1", Reference("share", 0.4), "supports", "outer", "spans"),
+            Evidence(
+                "trajectory/slowest_to_gen_ratio",
+                0.97,
+                "1",
+                Reference("threshold", 0.85),
+                "supports",
+                "inner",
+                "trajectories",
+            ),
+            Evidence(
+                "trajectory/slowest_x_mean",
+                3.1,
+                "1",
+                Reference("threshold", 1.5),
+                "supports",
+                "inner",
+                "trajectories",
+            ),
+            Evidence(
+                "trajectory/tokens_x_time",
+                1.04,
+                "1",
+                Reference("threshold", 1.5),
+                "supports",
+                "inner",
+                "trajectories",
+            ),
+            Evidence(
+                "perf/mfu/actor",
+                0.363,
+                "1",
+                Reference("baseline", 0.359),
+                "supports",
+                "other_side",
+                "scalars",
+            ),
+            Evidence(
+                "preemptions",
+                0.7,
+                "1",
+                Reference("threshold", 5.0),
+                "contradicts",
+                "inner",
+                "trajectories",
+            ),
+        )
+    if verdict is None:
+        return ()
+    stage = stages.TRAINER_WAIT if verdict.startswith("async") else stages.GEN
+    value = shares.get(stage, 0.0)
+    return (
+        Evidence(
+            f"share/{stage}", value, "1", Reference("share", 0.2), "supports", "outer", "spans"
+        ),
+    )
+
+
+def _next_looks(verdict: str | None) -> tuple[NextLook, ...]:
+    if verdict != "rollout.long_tail":
+        return (NextLook("Report trajectories to see inside generation.", ()),) if verdict else ()
+    return (
+        NextLook(
+            "Partial rollout: stopping at 90 % of the samples ends generation 21.4 s earlier.",
+            ("algorithm.partial_rollout",),
+        ),
+        NextLook("Batch by expected length, or abort overlong samples early.", ("data.sampler",)),
+        NextLook(
+            "Let the trainer start while the tail finishes: an asynchronous pipeline.",
+            ("async_training.staleness_threshold", "trainer.mode"),
+        ),
+    )
+
+
+def _findings(spec: RunSpec, closed: Sequence[Step]) -> tuple[Finding, ...]:
+    if not closed or not spec.has_gpus:
+        return ()
+    first, last = closed[0].step, closed[-1].step
+    return (
+        Finding(
+            "gpu.idle",
+            "info",
+            None,
+            first,
+            last,
+            "All GPUs stand idle for 2.1 s a step while rewards are computed.",
+        ),
+        Finding(
+            "straggler.gpu",
+            "warning",
+            Entity("gpu", f"{spec.hosts[0]}/3"),
+            first,
+            last,
+            f"GPU 3 on {spec.hosts[0]} runs at 87 % of the others' clock under load.",
+        ),
+    )
+
+
+def _parts(trajectory: Trajectory) -> tuple[TrajectoryPart, ...]:
+    turns = trajectory.turns or 1
+    clock = trajectory.start_ns
+    parts = list[TrajectoryPart]()
+
+    def add(kind: str, name: str, seconds: float, turn: int | None) -> None:
+        nonlocal clock
+        end = clock + int(seconds * S)
+        parts.append(TrajectoryPart(kind, name, clock, end, turn, None, None))
+        clock = end
+
+    add("queue", "queue", trajectory.queue_s or 0.0, None)
+    for turn in range(1, turns + 1):
+        add("generate", "generate", (trajectory.generate_s or 0.0) / turns, turn)
+        if turn < turns:
+            add("tool", "python", (trajectory.tool_s or 0.0) / (turns - 1), turn)
+    add("score", "math_verify", trajectory.score_s or 0.0, None)
+    return tuple(parts)
+
+
+def _metric(spec: RunSpec, planned: PlannedStep, name: str) -> float:
+    rng = np.random.default_rng((spec.seed, planned.step, len(name)))
+    step = planned.step
+    levels = {
+        "reward_mean": 0.34 + 0.30 * (1 - np.exp(-step / 28)) + rng.normal(0, 0.012),
+        "response_length_mean": planned.response_length,
+        "kl_ref": 0.002 + 0.00011 * step + abs(rng.normal(0, 0.0003)),
+        "entropy": 0.62 * np.exp(-step / 90) + rng.normal(0, 0.008),
+        "clip_fraction": 0.11 + 0.02 * np.sin(step / 4) + abs(rng.normal(0, 0.008)),
+        "truncated_ratio": 0.02 + 0.001 * step,
+        "grad_norm": 0.21 + abs(rng.normal(0, 0.03)),
+        "staleness_max": spec.staleness if spec.staleness is not None else np.nan,
+    }
+    return float(levels.get(name, np.nan))
