@@ -11,46 +11,43 @@ T = TypeVar("T")
 class Buffer(Generic[T]):
     """First in, first out, with a bound: when full, the oldest records go and are counted.
 
+    Appending takes no lock unless the record is heavier than 1 or the buffer is full: it is what
+    the trainer's threads pay for.
+
     Args:
         limit: Bound of the sum of weights.
-        weigh: Weight of a record; 1 for every record when missing.
+        weigh: What a record weighs beyond 1, as told to `append`; nothing when missing.
     """
 
-    __slots__ = ("_limit", "_lock", "_num_dropped", "_records", "_weigh", "_weight")
+    __slots__ = ("_extra_weight", "_limit", "_lock", "_num_dropped", "_records", "_weigh")
 
     def __init__(self, limit: int, weigh: Callable[[T], int] | None = None) -> None:
         self._limit = limit
         self._weigh = weigh
         self._records: deque[T] = deque()
-        self._weight = 0
+        self._extra_weight = 0
         self._num_dropped = 0
         # Reentrant: a signal handler of the trainer may record while its thread records.
         self._lock = threading.RLock()
 
-    def append(self, record: T) -> None:
+    def append(self, record: T, extra_weight: int = 0) -> None:
         """Add a record; drops the oldest when the bound is exceeded. Never waits for the sender."""
-        with self._lock:
-            self._records.append(record)
-            self._weight += 1 if self._weigh is None else self._weigh(record)
-            if self._weight > self._limit:
-                self._drop_oldest()
+        self._records.append(record)
+        if extra_weight:
+            with self._lock:
+                self._extra_weight += extra_weight
+        if len(self._records) + self._extra_weight > self._limit:
+            self._drop_oldest()
 
     def take(self, max_records: int) -> list[T]:
         """Remove and return up to `max_records` of the oldest records."""
         with self._lock:
-            num_taken = min(max_records, len(self._records))
-            taken = [self._records.popleft() for _ in range(num_taken)]
-            self._weight -= self._sum_weights(taken)
-        return taken
+            return [self._pop() for _ in range(min(max_records, len(self._records)))]
 
-    def clear(self) -> int:
-        """Drop and count everything; returns how many records that were."""
+    def clear(self) -> None:
+        """Drop and count everything."""
         with self._lock:
-            num_cleared = len(self._records)
-            self._records.clear()
-            self._weight = 0
-            self._num_dropped += num_cleared
-        return num_cleared
+            self._num_dropped += len(self.take(len(self._records)))
 
     def __len__(self) -> int:
         return len(self._records)
@@ -61,9 +58,14 @@ class Buffer(Generic[T]):
         return self._num_dropped
 
     def _drop_oldest(self) -> None:
-        while self._weight > self._limit and self._records:
-            self._weight -= self._sum_weights((self._records.popleft(),))
-            self._num_dropped += 1
+        with self._lock:
+            while self._records and len(self._records) + self._extra_weight > self._limit:
+                self._pop()
+                self._num_dropped += 1
 
-    def _sum_weights(self, records: "list[T] | tuple[T, ...]") -> int:
-        return len(records) if self._weigh is None else sum(map(self._weigh, records))
+    def _pop(self) -> T:
+        # Only ever called under the lock, so whoever saw a record finds it.
+        record = self._records.popleft()
+        if self._weigh is not None:
+            self._extra_weight -= self._weigh(record)
+        return record

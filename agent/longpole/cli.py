@@ -5,7 +5,7 @@ Exit status: 0 done, 1 failed while working, 2 the request cannot be met.
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,7 +22,7 @@ class Command:
 
 
 # Strings, not imports: the SDK must not import the programs.
-COMMANDS: dict[str, Command] = {
+COMMANDS: Mapping[str, Command] = {
     "up": Command("longpole_server.cli.up", "all", "server and local agent on this machine"),
     "server": Command("longpole_server.cli.server", "server", "the server alone"),
     "agent": Command("longpole_agent.cli", "agent", "the agent of this node"),
@@ -35,24 +35,24 @@ COMMANDS: dict[str, Command] = {
 _USAGE = "usage: longpole COMMAND [options]\n\ncommands:\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run the command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help", "help"}:
-        print(_describe())
+        print(_describe(commands))
         return 0 if words else 2
     if words[0] in {"version", "--version", "-V"}:
         print(f"longpole {__version__}")
         return 0
-    command = COMMANDS.get(words[0])
+    command = commands.get(words[0])
     if command is None:
         print(f"longpole: no command {words[0]!r}; see longpole --help", file=sys.stderr)
         return 2
     return _run(words[0], command, words[1:])
 
 
-def _describe() -> str:
-    lines = [f"  {name:<10} {command.help}" for name, command in COMMANDS.items()]
+def _describe(commands: Mapping[str, Command]) -> str:
+    lines = [f"  {name:<10} {command.help}" for name, command in commands.items()]
     lines.append(f"  {'version':<10} the installed version")
     return _USAGE + "\n".join(lines)
 

@@ -13,8 +13,6 @@ from longpole.errors import InvalidSetting, ReceiverUnreachable
 from longpole.http_post import Reply
 
 _ATTEMPT_TIMEOUT_S = 5.0
-_FIRST_PAUSE_S = 0.25
-_MAX_PAUSE_S = 5.0
 # A receiver may ask for longer pauses than ours, but not for ever.
 _MAX_RETRY_AFTER_S = 60.0
 _NS_PER_S = 1_000_000_000
@@ -58,11 +56,15 @@ class Delivery:
         read_token: Callable[[], str | None],
         complaints: Complaints,
         clock: Clock,
+        first_pause_s: float = 0.25,
+        max_pause_s: float = 5.0,
     ) -> None:
         self._post = post
         self._read_token = read_token
         self._complaints = complaints
         self._clock = clock
+        self._first_pause_s = first_pause_s
+        self._max_pause_s = max_pause_s
         # Not the global generator: trainers seed it and expect nobody else to draw from it.
         self._random = random.SystemRandom()
         self._closing = threading.Event()
@@ -73,7 +75,7 @@ class Delivery:
 
     def deliver(self, path: str, body: bytes) -> Outcome:
         """Deliver one body, or say why not. Returns only when it is settled."""
-        pause_s = _FIRST_PAUSE_S
+        pause_s = self._first_pause_s
         while True:
             reply = self._attempt(path, body)
             if reply is not None:
@@ -86,7 +88,7 @@ class Delivery:
             asked_s = reply.retry_after_s if reply is not None else None
             if not self._pause(max(pause_s, min(asked_s or 0.0, _MAX_RETRY_AFTER_S))):
                 return Outcome.ABANDONED
-            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
+            pause_s = min(pause_s * 2, self._max_pause_s)
 
     def close_by(self, timeout_s: float) -> None:
         """From now on give up after `timeout_s`, and at once on a receiver never reached."""
@@ -146,7 +148,7 @@ class Delivery:
             remaining_s = self._remaining_s()
             if remaining_s <= 0 or not self._was_reached:
                 return False
-            time.sleep(min(_FIRST_PAUSE_S, remaining_s))
+            time.sleep(min(self._first_pause_s, remaining_s))
             return True
         self._closing.wait(pause_s * self._random.uniform(0.8, 1.2))
         return True

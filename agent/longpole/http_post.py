@@ -28,10 +28,17 @@ class Reply:
 
 
 class HttpPost:
-    """Posts protobuf bodies to one endpoint. One thread at a time."""
+    """Posts protobuf bodies to one endpoint. One thread at a time.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: Endpoint, headers and certificates.
+        is_compressing: Whether large bodies are gzipped; default when the receiver is far.
+    """
+
+    def __init__(self, settings: Settings, is_compressing: bool | None = None) -> None:
         self._endpoint = settings.endpoint
+        is_far = not settings.endpoint.is_loopback
+        self._is_compressing = is_far if is_compressing is None else is_compressing
         self._certificate_file = settings.certificate_file
         self._headers = {
             **_parse_headers(settings.headers),
@@ -49,7 +56,7 @@ class HttpPost:
         headers = dict(self._headers)
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        if not self._endpoint.is_loopback and len(body) >= _MIN_GZIP_BYTES:
+        if self._is_compressing and len(body) >= _MIN_GZIP_BYTES:
             body = gzip.compress(body, compresslevel=1)
             headers["Content-Encoding"] = "gzip"
         try:

@@ -200,6 +200,7 @@ def trajectory(
             open_step = session.windows.open_step
             if open_step is not None and open_step.start_ns <= end_ns:
                 step = open_step.iteration
+        frozen_parts = tuple(parts) if parts else ()
         # In the order of `trajectories.Trajectory`.
         record = (
             trajectory_id,
@@ -222,9 +223,9 @@ def trajectory(
             policy_version_start,
             policy_version_end,
             replica,
-            tuple(parts) if parts else (),
+            frozen_parts,
         )
-        session.trajectories.append(record)
+        session.trajectories.append(record, len(frozen_parts))
     except Exception as error:  # noqa: BLE001 - the trainer's values may raise anything
         _process.complaints.report("invalid_trajectory", "trajectory() was not recorded: %r", error)
 

@@ -22,7 +22,7 @@ from longpole.sender import Channel, Deliverer, Sender
 from longpole.settings import Settings
 from longpole.spans import OpenTelemetryTracing, encode_windows
 from longpole.stats import Stats
-from longpole.trajectories import encode_trajectories, weigh_trajectory
+from longpole.trajectories import encode_trajectories, weigh_parts
 from longpole.values import AttributeValue
 from longpole.windows import Window, Windows
 
@@ -60,9 +60,7 @@ class Session:
     ) -> None:
         self._clock = clock
         self._complaints = complaints
-        self.trajectories: Buffer[tuple[object, ...]] = Buffer(
-            _MAX_TRAJECTORY_PARTS, weigh_trajectory
-        )
+        self.trajectories: Buffer[tuple[object, ...]] = Buffer(_MAX_TRAJECTORY_PARTS, weigh_parts)
         self.points: Buffer[Point] = Buffer(_MAX_POINTS)
         self._events: Buffer[Event] = Buffer(_MAX_EVENTS)
         self._spans: Buffer[ReadableSpan] = Buffer(_MAX_SPANS)

@@ -1,8 +1,8 @@
 """Trajectories as OTLP spans: one small trace per sample, made off the trainer's threads."""
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
@@ -18,8 +18,9 @@ Part: TypeAlias = tuple[str, str, int, int]
 
 MAX_PARTS = 256
 _NS_PER_S = 1_000_000_000
-_SPAN_OF_KIND = {"generate": names.SPAN_GENERATE, "score": names.SPAN_SCORE}
-_TOOL, _GENERATE, _QUEUE = "tool", "generate", "queue"
+_MAX_TIME_NS = (1 << 64) - 1
+_GENERATE, _TOOL, _SCORE, _QUEUE = _KINDS = ("generate", "tool", "score", "queue")
+_SPAN_OF_KIND = {_GENERATE: names.SPAN_GENERATE, _SCORE: names.SPAN_SCORE}
 
 
 class Trajectory(NamedTuple):
@@ -48,9 +49,9 @@ class Trajectory(NamedTuple):
     parts: Sequence[Part]
 
 
-def weigh_trajectory(record: tuple[object, ...]) -> int:
-    """Return the weight of a record in its buffer: itself and its parts."""
-    return 1 + len(cast("tuple[object, ...]", record[-1]))
+def weigh_parts(record: tuple[Any, ...]) -> int:
+    """Return what a record weighs in its buffer beyond itself: its parts."""
+    return len(record[-1])
 
 
 def encode_trajectories(
@@ -85,7 +86,7 @@ def _try_encode(record: tuple[object, ...]) -> tuple[list[Span], int]:
 
 
 def _encode_trajectory(trajectory: Trajectory) -> tuple[list[Span], int]:
-    parts = trajectory.parts[:MAX_PARTS]
+    parts = [part for part in map(_read_part, trajectory.parts[:MAX_PARTS]) if part is not None]
     random_bytes = os.urandom(24 + 8 * len(parts))
     trace_id, span_id = random_bytes[:16], random_bytes[16:24]
     root = Span(
@@ -95,30 +96,39 @@ def _encode_trajectory(trajectory: Trajectory) -> tuple[list[Span], int]:
         kind=Span.SPAN_KIND_INTERNAL,
         start_time_unix_nano=_to_time(trajectory.start_ns),
         end_time_unix_nano=_to_time(trajectory.end_ns),
-        attributes=encode_attributes(_describe(trajectory, trace_id.hex())),
+        attributes=encode_attributes(_describe(trajectory, parts, trace_id.hex())),
     )
     if trajectory.status == "error":
         root.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR))
     spans = [root]
-    num_bad_parts = len(trajectory.parts) - len(parts)
-    turns = _number_turns(parts)
-    for index, (part, turn) in enumerate(zip(parts, turns, strict=True)):
-        child_id = random_bytes[24 + 8 * index : 32 + 8 * index]
-        try:
-            child = _encode_part(part, turn)
-        except Exception:  # noqa: BLE001 - a trainer's objects may raise anything
-            num_bad_parts += 1
-            continue
+    num_generates = 0
+    for index, part in enumerate(parts):
+        # A turn begins with each `generate` after the first.
+        num_generates += part[0] == _GENERATE
+        child = _encode_part(part, max(num_generates, 1))
         if child is not None:
-            child.trace_id, child.span_id, child.parent_span_id = trace_id, child_id, span_id
+            child.trace_id, child.parent_span_id = trace_id, span_id
+            child.span_id = random_bytes[24 + 8 * index : 32 + 8 * index]
             spans.append(child)
-    return spans, num_bad_parts
+    return spans, len(trajectory.parts) - len(parts)
 
 
-def _describe(trajectory: Trajectory, default_id: str) -> dict[str, AttributeValue | None]:
+def _read_part(part: Part) -> Part | None:
+    """Return the part with plain values, or None when it cannot be sent."""
+    try:
+        kind, name, start_ns, end_ns = part
+        known = kind in _KINDS
+        return (kind, str(name), _to_time(start_ns), _to_time(end_ns)) if known else None
+    except Exception:  # noqa: BLE001 - a trainer's objects may raise anything
+        return None
+
+
+def _describe(
+    trajectory: Trajectory, parts: Sequence[Part], default_id: str
+) -> dict[str, AttributeValue | None]:
     queue_s = to_number(trajectory.queue_s)
     if queue_s is None:
-        queue_s = _sum_queue_s(trajectory.parts)
+        queue_s = _sum_queue_s(parts)
     return {
         names.ITERATION: to_iteration(trajectory.iteration),
         names.PHASE: _to_text(trajectory.phase),
@@ -148,36 +158,25 @@ def _encode_part(part: Part, turn: int) -> Span | None:
         return None
     attributes: dict[str, AttributeValue | None] = {names.TURN: turn}
     if kind == _TOOL:
-        span_name = f"{names.SPAN_TOOL_PREFIX} {name}"
-        attributes[names.TOOL_NAME] = str(name)
-    else:
-        span_name = _SPAN_OF_KIND[kind]
+        attributes[names.TOOL_NAME] = name
     return Span(
-        name=span_name,
+        name=f"{names.SPAN_TOOL_PREFIX} {name}" if kind == _TOOL else _SPAN_OF_KIND[kind],
         kind=Span.SPAN_KIND_INTERNAL,
-        start_time_unix_nano=_to_time(start_ns),
-        end_time_unix_nano=_to_time(end_ns),
+        start_time_unix_nano=start_ns,
+        end_time_unix_nano=end_ns,
         attributes=encode_attributes(attributes),
     )
 
 
-def _number_turns(parts: Sequence[Part]) -> Iterator[int]:
-    """Turn of each part, from 1: a turn begins with a `generate` after the first."""
-    num_generates = 0
-    for part in parts:
-        num_generates += part[:1] == (_GENERATE,)
-        yield max(num_generates, 1)
-
-
 def _sum_queue_s(parts: Sequence[Part]) -> float | None:
-    waits_ns = [part[3] - part[2] for part in parts if part[:1] == (_QUEUE,)]
+    waits_ns = [end_ns - start_ns for kind, _, start_ns, end_ns in parts if kind == _QUEUE]
     return sum(waits_ns) / _NS_PER_S if waits_ns else None
 
 
 def _to_time(value: object) -> int:
     time_ns = to_iteration(value)
-    if time_ns is None:
-        raise TypeError("a time is whole nanoseconds")
+    if time_ns is None or not 0 <= time_ns <= _MAX_TIME_NS:
+        raise ValueError("a time is whole nanoseconds since 1970")
     return time_ns
 
 

@@ -14,6 +14,8 @@ def to_number(value: object) -> int | float | None:
 
     NumPy scalars and tensors of one element are numbers through `.item()`; True is 1.
     """
+    if value is None or isinstance(value, str):
+        return None
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -34,6 +36,8 @@ def to_number(value: object) -> int | float | None:
 
 def to_iteration(value: object) -> int | None:
     """Return the number of a step, or None when `value` is not a whole number."""
+    if value is None:
+        return None
     try:
         return operator.index(cast("SupportsIndex", value))
     except TypeError:

@@ -1,0 +1,51 @@
+import types
+from collections.abc import Sequence
+
+import pytest
+
+from longpole import __version__
+from longpole.cli import COMMANDS, Command, main
+
+
+@pytest.mark.parametrize("word", ["version", "--version", "-V"])
+def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 0
+    assert capsys.readouterr().out == f"longpole {__version__}\n"
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["help"], 0), ([], 2)])
+def test_help_lists_every_command(
+    words: list[str], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == status
+    listed = capsys.readouterr().out
+    assert all(f"  {name} " in listed for name in COMMANDS)
+
+
+def test_unknown_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dance"]) == 2
+    assert capsys.readouterr().err == "longpole: no command 'dance'; see longpole --help\n"
+
+
+def test_missing_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {"up": Command("longpole_elsewhere.cli", "all", "help")}
+    assert main(["up"], commands) == 2
+    assert capsys.readouterr().err == (
+        "longpole up: longpole_elsewhere is not installed; "
+        "install it with: pip install 'longpole[all]'\n"
+    )
+
+
+def test_runs_the_command_with_the_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def run(words: Sequence[str]) -> int:
+        seen.extend(words)
+        return 7
+
+    module = types.ModuleType("longpole_test_command")
+    vars(module)["main"] = run
+    monkeypatch.setitem(__import__("sys").modules, "longpole_test_command", module)
+    commands = {"up": Command("longpole_test_command", "all", "help")}
+    assert main(["up", "--port", "1"], commands) == 7
+    assert seen == ["--port", "1"]

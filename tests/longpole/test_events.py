@@ -1,0 +1,20 @@
+from support.sdk_receiver import ReceivedEvent, decode_events
+
+from longpole.events import Event, encode_events
+from longpole.otlp import build_scope, encode_resource
+
+
+def test_event_has_its_name_twice_and_no_absent_attributes() -> None:
+    attributes = {"rl.stage": "gen", "rl.loop.iteration": None, "rl.start_ns": 7}
+    event = Event(5, "rl.stage.start", attributes, trace_id=1, span_id=2)
+    encoded = encode_events([event], encode_resource({"rl.run.id": "r"}), build_scope())
+    assert list(decode_events(encoded.body)) == [
+        ReceivedEvent(
+            name="rl.stage.start",
+            attributes={"event.name": "rl.stage.start", "rl.stage": "gen", "rl.start_ns": 7},
+            resource={"rl.run.id": "r"},
+            time_ns=5,
+            span_id="0000000000000002",
+        )
+    ]
+    assert (encoded.num_records, encoded.num_skipped) == (1, 0)
