@@ -19,6 +19,8 @@ from longpole_agent.errors import ConfigError
 
 _MAX_ANSWER_BYTES = 64 * 1024
 _MAX_REASON_CHARACTERS = 200
+# UnicodeError: a host name that cannot be one.
+_FAILURES = (OSError, http.client.HTTPException, UnicodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,14 @@ class HttpUpstream:
         timeout_s: float = 30.0,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            self._port = parts.port
+            self._host = parts.hostname or ""
+        except ValueError as error:
+            raise ConfigError(f"{url!r} is no address of a server ({error})") from error
+        if parts.scheme not in {"http", "https"} or not self._host:
             raise ConfigError(f"{url!r} is no address of a server", "give http://HOST:PORT")
-        self._host = parts.hostname
-        self._port = parts.port
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._path = parts.path.rstrip("/")
         self._headers = {"User-Agent": f"longpole-agent/{__version__}"}
@@ -93,7 +98,7 @@ class HttpUpstream:
         connection, reused = self._connect()
         try:
             return self._exchange(connection, path, batch.body, headers)
-        except (OSError, http.client.HTTPException) as error:
+        except _FAILURES as error:
             self.close()
             if not reused:
                 return Answer(None, _describe(error))
@@ -101,7 +106,7 @@ class HttpUpstream:
         connection, _ = self._connect()
         try:
             return self._exchange(connection, path, batch.body, headers)
-        except (OSError, http.client.HTTPException) as error:
+        except _FAILURES as error:
             self.close()
             return Answer(None, _describe(error))
 

@@ -1,0 +1,264 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agent_nvml import NvmlChild
+from support.nvml_stub import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    UNKNOWN,
+    NvmlStub,
+    bits,
+    gpm_bits,
+)
+
+MakeChild = Callable[..., NvmlChild]
+MIB = 1 << 20
+
+
+@pytest.fixture
+def make_child(tmp_path: Path) -> Iterator[MakeChild]:
+    children: list[NvmlChild] = []
+
+    def make(environment: dict[str, str], **options: float) -> NvmlChild:
+        children.append(NvmlChild(environment, tmp_path / "log", **options))
+        return children[-1]
+
+    yield make
+    for child in children:
+        child.close()
+
+
+def test_every_metric_of_a_gpu_in_its_unit(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    child = make_child(stub.environment)
+    first = child.sample(0)
+    second = child.sample(1)
+    assert second.gpus["GPU-00000000"] == pytest.approx(
+        {
+            "hw.gpu.utilization": 0.97,
+            "hw.gpu.memory.usage": 70_000_000_000,
+            "hw.gpu.memory.limit": 85_520_809_984,
+            "hw.power": 612.5,
+            "hw.energy": 123_456.789,
+            "hw.temperature": 61.0,
+            "hw.gpu.clock.sm": 1.755e9,
+            "hw.gpu.clocks_event_reasons": 4,
+            "hw.gpu.sm_active": 0.81,
+            "hw.gpu.tensor_active": 0.42,
+            "hw.gpu.dram_active": 0.33,
+            "hw.gpu.nvlink.rx": 1000 * MIB,
+            "hw.gpu.nvlink.tx": 2000 * MIB,
+            "hw.gpu.pcie.rx": 10 * MIB,
+            "hw.gpu.pcie.tx": 20 * MIB,
+        }
+    )
+    # Activity is an average between two samples: the first has none.
+    activity = {name for name in second.gpus["GPU-00000000"] if "active" in name or ".rx" in name}
+    assert activity.isdisjoint(first.gpus["GPU-00000000"])
+    assert second.attributes["GPU-00000000"] == {
+        "gpu.index": 0,
+        "hw.model": "NVIDIA H100 80GB HBM3",
+    }
+
+
+def test_changes_are_seen_live_and_per_gpu(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpus = [stub.add_device() for _ in range(3)]
+    child = make_child(stub.environment)
+    for at_s, levels in enumerate([(0, 50, 100), (7, 8, 9)]):
+        for gpu, level in zip(gpus, levels, strict=True):
+            gpu.utilization_percent = level
+        sample = child.sample(at_s)
+        assert [gpu["hw.gpu.utilization"] for gpu in sample.gpus.values()] == pytest.approx(
+            [level / 100 for level in levels]
+        )
+
+
+def test_processes_come_every_ten_seconds(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    gpu.num_processes = 2
+    gpu.pids[1] = 99
+    gpu.process_bytes[1] = 0xFFFF_FFFF_FFFF_FFFF  # NVML: not available
+    child = make_child(stub.environment)
+    assert child.sample(0).processes == {"GPU-00000000": {4321: 69_000_000_000, 99: None}}
+    assert child.sample(1).processes == {}
+    assert child.sample(9).processes == {}
+    gpu.num_processes = 0
+    assert child.sample(10).processes == {}
+    gpu.num_processes = 1
+    assert child.sample(20).processes == {"GPU-00000000": {4321: 69_000_000_000}}
+
+
+def test_what_is_not_supported_is_asked_once_and_left_out(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    gpu.unsupported = bits("utilization", "energy", "sm_clock", "processes", "gpm")
+    child = make_child(stub.environment)
+    for at_s in (0, 10, 20):
+        sample = child.sample(at_s)
+        assert sample.gpus["GPU-00000000"].keys() == {
+            "hw.gpu.memory.usage",
+            "hw.gpu.memory.limit",
+            "hw.power",
+            "hw.temperature",
+            "hw.gpu.clocks_event_reasons",
+        }
+        assert sample.processes == {}
+    assert stub.num_calls("utilization") == 1
+    assert stub.num_calls("energy") == 1
+    assert stub.num_calls("sm_clock") == 1
+    assert stub.num_calls("processes") == 2  # two versions of the call
+    assert stub.num_calls("gpm") == 0
+    assert stub.num_calls("temperature") == 3
+
+
+def test_the_next_best_way_is_used_where_the_best_is_not_supported(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    gpu.unsupported = bits("power_instant", "memory_v2")
+    child = make_child(stub.environment)
+    values = child.sample(0).gpus["GPU-00000000"]
+    assert values["hw.power"] == 600.0
+    assert values["hw.gpu.memory.usage"] == 70_500_000_000  # version 1 counts what is reserved
+
+
+def test_an_older_driver_without_the_newer_functions(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(
+        tmp_path / "nvml",
+        omit=(
+            "nvmlDeviceGetMemoryInfo_v2",
+            "nvmlDeviceGetCurrentClocksEventReasons",
+            "nvmlDeviceGetComputeRunningProcesses_v3",
+            "nvmlGpmQueryDeviceSupport",
+        ),
+    )
+    stub.add_device()
+    child = make_child(stub.environment)
+    child.sample(0)
+    sample = child.sample(10)
+    values = sample.gpus["GPU-00000000"]
+    assert values["hw.gpu.memory.usage"] == 70_500_000_000
+    assert values["hw.gpu.clocks_event_reasons"] == 4
+    assert "hw.gpu.sm_active" not in values
+    assert sample.processes == {"GPU-00000000": {4321: 69_000_000_000}}
+
+
+def test_single_activity_counters_may_be_missing(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    gpu.unsupported_gpm = gpm_bits("nvlink_rx", "nvlink_tx")
+    gpu.gpm[1] = float("nan")
+    child = make_child(stub.environment)
+    child.sample(0)
+    values = child.sample(1).gpus["GPU-00000000"]
+    assert {"hw.gpu.sm_active", "hw.gpu.dram_active", "hw.gpu.pcie.rx"} <= values.keys()
+    assert values.keys().isdisjoint(
+        {"hw.gpu.nvlink.rx", "hw.gpu.nvlink.tx", "hw.gpu.tensor_active"}
+    )
+
+
+def test_activity_counters_can_be_left_to_others(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    child = make_child(stub.environment, with_gpm=False)
+    child.sample(0)
+    assert "hw.gpu.sm_active" not in child.sample(1).gpus["GPU-00000000"]
+    assert stub.num_calls("gpm") == 0
+
+
+def test_a_lost_gpu_drops_out_and_comes_back(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    broken = stub.add_device()
+    child = make_child(stub.environment, first_retry_s=5)
+    assert len(child.sample(0).gpus) == 2
+    broken.error = GPU_IS_LOST
+    for at_s in range(1, 9):
+        assert child.sample(at_s).gpus.keys() == {"GPU-00000000"}
+    broken.error = 0
+    back_at = next(at_s for at_s in range(9, 60) if len(child.sample(at_s).gpus) == 2)
+    assert back_at <= 16  # tried again after 5 s, then after 10 s
+    assert child.log.count("GPU-00000001 is lost") == 1
+    assert child.log.count("GPU GPU-00000001 is back") == 1
+    # All is well again: nothing is initialised any more.
+    stub.reset_calls()
+    for at_s in range(60, 70):
+        assert len(child.sample(at_s).gpus) == 2
+    assert stub.num_calls("init") == 0
+
+
+def test_a_gpu_lost_for_long_is_looked_for_ever_more_rarely(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    broken = stub.add_device()
+    child = make_child(stub.environment, first_retry_s=5, max_retry_s=60)
+    child.sample(0)
+    broken.error = GPU_IS_LOST
+    stub.reset_calls()
+    for at_s in range(1, 600):
+        assert len(child.sample(at_s).gpus) == 1
+    assert 10 <= stub.num_calls("init") <= 14
+    assert stub.num_calls("init") == stub.num_calls("shutdown")
+    assert len(child.log.splitlines()) <= 4
+
+
+def test_a_driver_that_went_away_is_found_again(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    child = make_child(stub.environment, first_retry_s=5)
+    assert len(child.sample(0).gpus) == 1
+    gpu.error = UNKNOWN  # what a container sees that lost its GPUs
+    stub.state.init_error = UNKNOWN
+    for at_s in range(1, 30):
+        assert child.sample(at_s).gpus == {}
+    gpu.error = stub.state.init_error = 0
+    assert any(child.sample(at_s).gpus for at_s in range(30, 100))
+    assert "a container that lost its GPUs needs a restart" in child.log
+
+
+def test_a_value_that_fails_now_and_then_is_missing_just_then(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    child = make_child(stub.environment)
+    for at_s, fails in enumerate([False, True, False]):
+        gpu.failing = bits("temperature", "gpm") if fails else 0
+        values = child.sample(at_s).gpus["GPU-00000000"]
+        assert ("hw.temperature" in values) is not fails
+        assert values["hw.power"] == 612.5
+    values = child.sample(3).gpus["GPU-00000000"]
+    assert "hw.gpu.sm_active" in values  # since the sample before the one that failed
+
+
+def test_without_a_library_there_is_one_line(tmp_path: Path, make_child: MakeChild) -> None:
+    child = make_child({"LD_LIBRARY_PATH": str(tmp_path)})
+    for at_s in range(0, 300, 10):
+        assert child.sample(at_s).gpus == {}
+    lines = child.log.splitlines()
+    assert lines == [
+        "WARNING no GPUs: no NVIDIA driver on this node (libnvidia-ml.so.1); going on without"
+    ]
+
+
+def test_a_driver_that_is_loaded_later_is_found(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    stub.state.init_error = DRIVER_NOT_LOADED
+    child = make_child(stub.environment, first_retry_s=5)
+    for at_s in range(12):
+        assert child.sample(at_s).gpus == {}
+    assert child.log.count("the NVIDIA driver is not loaded") == 1
+    stub.state.init_error = 0
+    assert any(child.sample(at_s).gpus for at_s in range(12, 100))
+    assert "1 of 1 GPUs found" in child.log

@@ -1,0 +1,248 @@
+/* libnvidia-ml.so.1 for tests: answers from a file that the test maps too and changes at run time.
+ *
+ * The layout of `struct state` is repeated in nvml_stub.py. Numbers of errors and sizes of structs
+ * are NVML's own (nvml.h). OMIT_<function> leaves a function out, as an older driver does.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, SMALL = 7, UNKNOWN = 999 };
+enum { MAX_DEVICES = 8, MAX_PROCESSES = 4, NUM_GPM = 7 };
+/* Bits of `unsupported` and `failing`, indices of `num_calls`. */
+enum { UTILIZATION, MEMORY_V2, MEMORY, POWER_INSTANT, POWER, ENERGY, TEMPERATURE, SM_CLOCK,
+       EVENTS, THROTTLE, PROCESSES, GPM, INIT, SHUTDOWN, NUM_FEATURES };
+
+struct device {
+  char uuid[80], name[80];
+  uint32_t error, unsupported, failing, unsupported_gpm;
+  uint32_t utilization_percent, power_milliwatts, power_average_milliwatts, temperature, sm_megahertz;
+  uint64_t memory_total, memory_reserved, memory_free, memory_used;
+  uint64_t energy_millijoules, clock_events;
+  double gpm[NUM_GPM];
+  uint32_t num_processes, pids[MAX_PROCESSES];
+  uint64_t process_bytes[MAX_PROCESSES];
+};
+
+struct state {
+  uint32_t init_error, num_devices;
+  uint32_t num_calls[NUM_FEATURES];
+  struct device devices[MAX_DEVICES];
+};
+
+static struct state *state;
+static int initialized;
+
+static int map_state(void) {
+  if (state) return SUCCESS;
+  const char *path = getenv("NVML_STUB_STATE");
+  int fd = path ? open(path, O_RDWR) : -1;
+  if (fd < 0) return UNKNOWN;
+  void *memory = mmap(NULL, sizeof(struct state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (memory == MAP_FAILED) return UNKNOWN;
+  state = memory;
+  return SUCCESS;
+}
+
+static struct device *device_of(void *handle) {
+  uintptr_t index = (uintptr_t)handle - 1;
+  return index < MAX_DEVICES ? &state->devices[index] : NULL;
+}
+
+/* What every call on a device asks first. */
+static int check(void *handle, int feature) {
+  if (!initialized) return UNINITIALIZED;
+  struct device *device = device_of(handle);
+  if (!device) return INVALID;
+  state->num_calls[feature]++;
+  if (device->error) return (int)device->error;
+  if (device->failing >> feature & 1) return UNKNOWN;
+  return device->unsupported >> feature & 1 ? NOT_SUPPORTED : SUCCESS;
+}
+#define CHECK(handle, feature) \
+  int code = check(handle, feature); \
+  if (code) return code; \
+  struct device *device = device_of(handle); \
+  (void)device
+
+int nvmlInitWithFlags(unsigned flags) {
+  (void)flags;
+  int code = map_state();
+  if (code) return code;
+  state->num_calls[INIT]++;
+  if (state->init_error) return (int)state->init_error;
+  initialized++;
+  return SUCCESS;
+}
+int nvmlShutdown(void) {
+  if (!initialized) return UNINITIALIZED;
+  state->num_calls[SHUTDOWN]++;
+  initialized--;
+  return SUCCESS;
+}
+const char *nvmlErrorString(int code) {
+  static char text[32];
+  snprintf(text, sizeof text, "error %d", code);
+  return text;
+}
+
+int nvmlDeviceGetCount_v2(unsigned *count) {
+  if (!initialized) return UNINITIALIZED;
+  *count = state->num_devices;
+  return SUCCESS;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
+  if (!initialized) return UNINITIALIZED;
+  if (index >= state->num_devices) return INVALID;
+  if (state->devices[index].error) return (int)state->devices[index].error;
+  *handle = (void *)(uintptr_t)(index + 1);
+  return SUCCESS;
+}
+int nvmlDeviceGetUUID(void *handle, char *text, unsigned length) {
+  struct device *device = device_of(handle);
+  if (device->error) return (int)device->error;
+  snprintf(text, length, "%s", device->uuid);
+  return SUCCESS;
+}
+int nvmlDeviceGetName(void *handle, char *text, unsigned length) {
+  struct device *device = device_of(handle);
+  if (device->error) return (int)device->error;
+  snprintf(text, length, "%s", device->name);
+  return SUCCESS;
+}
+
+struct utilization { unsigned gpu, memory; };
+int nvmlDeviceGetUtilizationRates(void *handle, struct utilization *rates) {
+  CHECK(handle, UTILIZATION);
+  rates->gpu = device->utilization_percent;
+  rates->memory = 0;
+  return SUCCESS;
+}
+
+struct memory { unsigned long long total, free, used; };
+int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
+  CHECK(handle, MEMORY);
+  *memory = (struct memory){device->memory_total, device->memory_free,
+                            device->memory_used + device->memory_reserved};
+  return SUCCESS;
+}
+#ifndef OMIT_nvmlDeviceGetMemoryInfo_v2
+struct memory_v2 { unsigned version; unsigned long long total, reserved, free, used; };
+int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory_v2 *memory) {
+  CHECK(handle, MEMORY_V2);
+  if (memory->version != (sizeof *memory | 2u << 24)) return 25;
+  *memory = (struct memory_v2){memory->version, device->memory_total, device->memory_reserved,
+                               device->memory_free, device->memory_used};
+  return SUCCESS;
+}
+#endif
+
+union value { double d; int i; unsigned u; unsigned long ul; unsigned long long ull; };
+struct field { unsigned id, scope; long long timestamp, latency; unsigned type, code; union value value; };
+int nvmlDeviceGetFieldValues(void *handle, int count, struct field *fields) {
+  CHECK(handle, POWER_INSTANT);
+  for (int i = 0; i < count; i++) {
+    fields[i].code = fields[i].id == 186 ? SUCCESS : NOT_SUPPORTED;
+    fields[i].type = 1;
+    fields[i].value.u = device->power_milliwatts;
+  }
+  return SUCCESS;
+}
+int nvmlDeviceGetPowerUsage(void *handle, unsigned *milliwatts) {
+  CHECK(handle, POWER);
+  *milliwatts = device->power_average_milliwatts;
+  return SUCCESS;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millijoules) {
+  CHECK(handle, ENERGY);
+  *millijoules = device->energy_millijoules;
+  return SUCCESS;
+}
+int nvmlDeviceGetTemperature(void *handle, unsigned sensor, unsigned *celsius) {
+  CHECK(handle, TEMPERATURE);
+  if (sensor) return INVALID;
+  *celsius = device->temperature;
+  return SUCCESS;
+}
+int nvmlDeviceGetClockInfo(void *handle, unsigned clock, unsigned *megahertz) {
+  CHECK(handle, SM_CLOCK);
+  if (clock != 1) return INVALID;
+  *megahertz = device->sm_megahertz;
+  return SUCCESS;
+}
+#ifndef OMIT_nvmlDeviceGetCurrentClocksEventReasons
+int nvmlDeviceGetCurrentClocksEventReasons(void *handle, unsigned long long *reasons) {
+  CHECK(handle, EVENTS);
+  *reasons = device->clock_events;
+  return SUCCESS;
+}
+#endif
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *reasons) {
+  CHECK(handle, THROTTLE);
+  *reasons = device->clock_events;
+  return SUCCESS;
+}
+
+struct process { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; };
+static int list_processes(void *handle, unsigned *count, struct process *processes) {
+  CHECK(handle, PROCESSES);
+  unsigned room = *count;
+  *count = device->num_processes;
+  if (!*count) return SUCCESS;
+  if (room < *count) return SMALL;
+  for (unsigned i = 0; i < *count; i++)
+    processes[i] = (struct process){device->pids[i], device->process_bytes[i], ~0u, ~0u};
+  return SUCCESS;
+}
+#ifndef OMIT_nvmlDeviceGetComputeRunningProcesses_v3
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, struct process *list) {
+  return list_processes(handle, count, list);
+}
+#endif
+int nvmlDeviceGetComputeRunningProcesses_v2(void *handle, unsigned *count, struct process *list) {
+  return list_processes(handle, count, list);
+}
+
+#ifndef OMIT_nvmlGpmQueryDeviceSupport
+struct gpm_support { unsigned version, supported; };
+int nvmlGpmQueryDeviceSupport(void *handle, struct gpm_support *support) {
+  struct device *device = device_of(handle);
+  support->supported = !(device->unsupported >> GPM & 1);
+  return SUCCESS;
+}
+#endif
+struct gpm_sample { void *handle; };
+int nvmlGpmSampleAlloc(struct gpm_sample **sample) {
+  *sample = calloc(1, sizeof **sample);
+  return SUCCESS;
+}
+int nvmlGpmSampleFree(struct gpm_sample *sample) {
+  free(sample);
+  return SUCCESS;
+}
+int nvmlGpmSampleGet(void *handle, struct gpm_sample *sample) {
+  CHECK(handle, GPM);
+  sample->handle = handle;
+  return SUCCESS;
+}
+struct gpm_metric { unsigned id, code; double value; const char *names[3]; };
+struct gpm_question { unsigned version, count; struct gpm_sample *before, *after; struct gpm_metric metrics[]; };
+int nvmlGpmMetricsGet(struct gpm_question *question) {
+  static const unsigned ids[NUM_GPM] = {2, 5, 10, 60, 61, 21, 20};
+  if (question->version != 1 || !question->before->handle || !question->after->handle) return INVALID;
+  struct device *device = device_of(question->after->handle);
+  for (unsigned i = 0; i < question->count; i++) {
+    question->metrics[i].code = NOT_SUPPORTED;
+    for (unsigned k = 0; k < NUM_GPM; k++)
+      if (question->metrics[i].id == ids[k] && !(device->unsupported_gpm >> k & 1)) {
+        question->metrics[i].code = SUCCESS;
+        question->metrics[i].value = device->gpm[k];
+      }
+  }
+  return SUCCESS;
+}
