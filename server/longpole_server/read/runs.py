@@ -34,7 +34,11 @@ ORDER BY start_ns, stage, host, pid
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One attempt of a run as stored, with what its data says about its extent."""
+    """One attempt of a run as stored, with what its data says about its extent.
+
+    Attributes:
+        last_seen_ns: Newest time in any of its facts; may lag a second behind while it runs.
+    """
 
     start: RunStart
     end: RunEnd | None

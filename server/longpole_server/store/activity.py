@@ -1,27 +1,55 @@
-"""When something was last heard of an attempt, from the facts of a batch."""
+"""When something was last heard of an attempt, from the facts of its batches."""
 # pyarrow carries no complete types.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from longpole_server.model.records import Records
 from longpole_server.store.columns import INTEGER, TEXT, TIME, make_array
 
+_RESOLUTION_NS = 1_000_000_000
+_MAX_REMEMBERED = 10_000
 
-def make_activity_rows(records: Records) -> pa.Table:
-    """Return the newest time of each attempt in a batch, as rows of `run_activity`."""
-    newest: dict[tuple[str, int], int] = {}
-    for run_id, attempt, ts_ns in _iterate_times(records):
-        key = (run_id, attempt)
-        newest[key] = max(ts_ns, newest.get(key, ts_ns))
+
+class Activity:
+    """Remembers what was stored, so that an attempt's time is stored once a second of it only."""
+
+    def __init__(self) -> None:
+        self._stored_ns: dict[tuple[str, int], int] = {}
+
+    def find_news(self, records: Records) -> Mapping[tuple[str, int], int]:
+        """Return the newest time of each (run, attempt) of a batch that is worth storing."""
+        newest: dict[tuple[str, int], int] = {}
+        for run_id, attempt, ts_ns in _iterate_times(records):
+            key = (run_id, attempt)
+            newest[key] = max(ts_ns, newest.get(key, ts_ns))
+        ended = {(end.run_id, end.attempt) for end in records.run_ends}
+        return {
+            key: ts_ns
+            for key, ts_ns in newest.items()
+            if key in ended
+            or key not in self._stored_ns
+            or ts_ns >= self._stored_ns[key] + _RESOLUTION_NS
+        }
+
+    def remember(self, stored_ns: Mapping[tuple[str, int], int]) -> None:
+        """Take note of what was stored."""
+        if len(self._stored_ns) > _MAX_REMEMBERED:
+            self._stored_ns.clear()
+        for key, ts_ns in stored_ns.items():
+            self._stored_ns[key] = max(ts_ns, self._stored_ns.get(key, ts_ns))
+
+
+def make_activity_rows(newest_ns: Mapping[tuple[str, int], int]) -> pa.Table:
+    """Return the newest time of each (run, attempt) as rows of `run_activity`."""
     return pa.table(
         {
-            "run_id": make_array([run_id for run_id, _ in newest], TEXT),
-            "attempt": make_array([attempt for _, attempt in newest], INTEGER),
-            "last_seen_ns": make_array(list(newest.values()), TIME),
+            "run_id": make_array([run_id for run_id, _ in newest_ns], TEXT),
+            "attempt": make_array([attempt for _, attempt in newest_ns], INTEGER),
+            "last_seen_ns": make_array(list(newest_ns.values()), TIME),
         }
     )
 

@@ -55,6 +55,9 @@ READ_SETTINGS: Mapping[str, str | int] = {
 }
 
 
+_MAX_DRAINS = 10
+
+
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Where the store is. Exactly one of `directory` and `url` is given.
@@ -89,6 +92,8 @@ class Client:
     def __init__(self, driver: "Driver") -> None:
         self._driver = driver
         self._process = os.getpid()
+        # Whether the last call failed.
+        self._is_dirty = False
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Run a query whose `{name:Type}` placeholders are bound by the database.
@@ -122,7 +127,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connection; a call in flight on it is waited for."""
-        with self._translating("close"):
+        with translating("close"):
             self._driver.close()
 
     @contextmanager
@@ -130,8 +135,20 @@ class Client:
         if os.getpid() != self._process:
             # The embedded engine's threads do not survive a fork: a query would hang for ever.
             raise StoreError("The store was opened before this process was forked from its opener.")
+        if self._is_dirty:
+            self._drain()
+        self._is_dirty = True
         with translating(what):
             yield
+        self._is_dirty = False
+
+    def _drain(self) -> None:
+        """Throw away what a failed call left: the engine puts its output before the next answer."""
+        with translating("recovery"):
+            for _ in range(_MAX_DRAINS):
+                if self._driver.raw_query("SELECT 1", fmt="TabSeparated") == b"1\n":
+                    return
+        raise StoreError("The store's connection does not recover from an earlier failure.")
 
 
 @contextmanager

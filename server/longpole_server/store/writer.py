@@ -12,7 +12,7 @@ import pyarrow as pa
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import Records
 from longpole_server.model.step import Step
-from longpole_server.store.activity import make_activity_rows
+from longpole_server.store.activity import Activity, make_activity_rows
 from longpole_server.store.steps import make_step_rows
 from longpole_server.store.tables import RUN_GPUS, TABLES
 
@@ -34,6 +34,7 @@ class Writer:
 
     def __init__(self, client: Inserter) -> None:
         self._client = client
+        self._activity = Activity()
 
     def write(self, records: Records, token: str) -> None:
         """Insert a batch. The same token again changes nothing, whatever the batch holds.
@@ -48,7 +49,9 @@ class Writer:
             batch = getattr(records, field)
             if batch:
                 self._insert(table.name, table.make_rows(batch), token)
-        self._insert("run_activity", make_activity_rows(records), token)
+        news = self._activity.find_news(records)
+        self._insert("run_activity", make_activity_rows(news), token)
+        self._activity.remember(news)
 
     def write_steps(self, steps: Sequence[tuple[Step, str]], version: int) -> None:
         """Replace derived steps. Each comes with its diagnosis as JSON ("" for none).

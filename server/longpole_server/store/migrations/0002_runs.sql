@@ -38,7 +38,8 @@ CREATE TABLE IF NOT EXISTS run_ends $on_cluster (
 ORDER BY (run_id, attempt)
 SETTINGS $deduplication_window = 10000;
 
--- The newest time in any fact of an attempt, so that nobody has to look through all facts for it.
+-- The newest time in any fact of an attempt, to the second, so that nobody has to look through all
+-- facts for it.
 CREATE TABLE IF NOT EXISTS run_activity $on_cluster (
     run_id String,
     attempt Int64,

@@ -1,0 +1,120 @@
+from longpole_server.model.records import Records, StageSpan
+from longpole_server.model.step import ClosedBy, Note, OutsideStage, StageTime, Step
+from support.store_opening import OpenedStore
+from support.store_records import BASE_NS, SECOND_NS
+
+
+def make_step(
+    run_id: str, attempt: int, step: int, closed_by: ClosedBy | None = "loop", seconds: float = 30.0
+) -> Step:
+    start_ns = BASE_NS + step * 30 * SECOND_NS
+    return Step(
+        run_id=run_id,
+        step=step,
+        attempt=attempt,
+        start_ns=start_ns,
+        end_ns=start_ns + 30 * SECOND_NS if closed_by else None,
+        duration_s=seconds if closed_by else None,
+        closed_by=closed_by,
+        stages=(
+            StageTime(
+                stage="gen",
+                exclusive_s=19.5,
+                inclusive_s=20.25,
+                share_ratio=0.65,
+                start_ns=start_ns,
+                end_ns=start_ns + 20 * SECOND_NS,
+                includes=("reward", "ref"),
+                source="span",
+                windows=((start_ns, start_ns + 1), (start_ns + 5, start_ns + 20 * SECOND_NS)),
+            ),
+            StageTime("adv", 0.5, 0.5, None, None, None, (), "scalar"),
+        ),
+        unattributed_s=10.0,
+        outside=(OutsideStage("testing", 12.5, 1, None),),
+        tokens_total=1 << 40,
+        mfu_actor=0.41,
+        verdict="rollout.long_tail",
+        confidence="high",
+        notes=(Note("stage.unknown", "warning", "ünknown 'x'", "timing_s/x", 1, 2),),
+    )
+
+
+def write(opened: OpenedStore, *steps: Step, version: int = 1) -> None:
+    opened.writer.write_steps([(step, "") for step in steps], version)
+
+
+def list_shown(opened: OpenedStore, run_id: str) -> list[tuple[int, int]]:
+    return [(step.step, step.attempt) for step in opened.reader.list_steps(run_id)]
+
+
+def test_a_step_comes_back_as_written(opened: OpenedStore) -> None:
+    steps = [make_step("back", 1, 1), make_step("back", 1, 2, closed_by=None)]
+    write(opened, *steps)
+    assert opened.reader.list_steps("back") == steps
+
+
+def test_a_later_version_replaces_whatever_order_they_arrive_in(opened: OpenedStore) -> None:
+    write(opened, make_step("versions", 1, 1, seconds=2.0), version=2)
+    write(opened, make_step("versions", 1, 1, seconds=1.0), version=1)
+    (step,) = opened.reader.list_steps("versions")
+    assert step.duration_s == 2.0
+
+
+def test_going_back_to_earlier_content_is_not_taken_for_a_repetition(opened: OpenedStore) -> None:
+    first, second = (make_step("back-and-forth", 1, 1, seconds=each) for each in (1.0, 2.0))
+    for version, step in enumerate((first, second, first)):
+        write(opened, step, version=version)
+    assert opened.reader.list_steps("back-and-forth") == [first]
+
+
+def test_a_resumed_run_shows_no_step_twice(opened: OpenedStore) -> None:
+    write(opened, *(make_step("resumed", 1, step) for step in range(1, 8)))
+    write(opened, make_step("resumed", 2, 5, closed_by=None))
+    one, two = 1, 2
+    assert list_shown(opened, "resumed") == [
+        *((step, one) for step in (1, 2, 3, 4)),
+        (5, two),
+        (6, one),
+        (7, one),
+    ]
+    write(opened, *(make_step("resumed", 2, step) for step in (5, 6, 7, 8)), version=2)
+    assert list_shown(opened, "resumed") == [
+        *((step, one) for step in (1, 2, 3, 4)),
+        *((step, two) for step in (5, 6, 7, 8)),
+    ]
+    assert opened.reader.list_step_numbers("resumed")[3:5] == [(4, 1, True), (5, 2, True)]
+
+
+def test_a_range_is_inclusive(opened: OpenedStore) -> None:
+    write(opened, *(make_step("range", 1, step) for step in range(-1, 6)))
+    reader = opened.reader
+    assert [step.step for step in reader.list_steps("range", 2, 4)] == [2, 3, 4]
+    assert [step.step for step in reader.list_steps("range", first=4)] == [4, 5]
+    assert [step.step for step in reader.list_steps("range", last=0)] == [-1, 0]
+
+
+def test_the_last_steps_are_closed_ones_of_the_latest_attempt(opened: OpenedStore) -> None:
+    write(opened, *(make_step("last", 1, step) for step in range(1, 6)))
+    write(opened, make_step("last", 2, 4), make_step("last", 2, 5, closed_by=None))
+    steps = opened.reader.list_last_steps("last", 3)
+    assert [(step.step, step.attempt) for step in steps] == [(2, 1), (3, 1), (4, 2)]
+    assert opened.reader.list_last_steps("last", 0) == []
+
+
+def test_the_stored_diagnosis_of_a_step(opened: OpenedStore) -> None:
+    opened.writer.write_steps([(make_step("diagnosed", 1, 1), '{"verdict": "ü"}')], 1)
+    assert opened.reader.get_step_diagnosis("diagnosed", 1, 1) == '{"verdict": "ü"}'
+    assert opened.reader.get_step_diagnosis("diagnosed", 1, 2) == ""
+
+
+def test_windows_of_a_step_are_listed_once_by_start(opened: OpenedStore) -> None:
+    spans = [
+        StageSpan("spans", 1, 3, stage, name, BASE_NS + start, BASE_NS + 9, "t", f"s{start}")
+        for start, (stage, name) in enumerate([("step", "rl.loop"), ("gen", "rl.sample")])
+    ]
+    other = StageSpan("spans", 1, 4, "gen", "rl.sample", BASE_NS, BASE_NS + 9, "t", "s9")
+    opened.writer.write(Records(stage_spans=[*reversed(spans), other]), "spans-1")
+    opened.writer.write(Records(stage_spans=spans), "spans-2")
+    assert opened.reader.list_stage_spans("spans", 1, 3) == spans
+    assert opened.reader.list_stage_spans("spans", 2, 3) == []

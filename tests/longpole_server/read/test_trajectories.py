@@ -1,0 +1,125 @@
+import pytest
+
+from longpole_server.model.records import (
+    UNKNOWN_STEP,
+    Records,
+    TrajectoryRecord,
+    TrajectorySpan,
+)
+from longpole_server.model.trajectory import TrajectoryPart
+from support.store_opening import OpenedStore
+from support.store_records import BASE_NS, SECOND_NS
+
+
+def make_sample(
+    number: int,
+    step: int = 5,
+    *,
+    attempt: int = 1,
+    seconds: int = 1,
+    output_tokens: int | None = None,
+    phase: str = "train",
+) -> TrajectoryRecord:
+    return TrajectoryRecord(
+        run_id="samples",
+        attempt=attempt,
+        step=step,
+        trajectory_id=f"t{number}",
+        start_ns=BASE_NS + number,
+        end_ns=BASE_NS + number + seconds * SECOND_NS,
+        phase=phase,
+        group_id=f"g{number % 2}",
+        output_tokens=output_tokens,
+        span_id=f"s{number}",
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def written(opened: OpenedStore) -> None:
+    samples = [
+        make_sample(0, seconds=3, output_tokens=10),
+        make_sample(1, seconds=1, output_tokens=None),
+        make_sample(2, seconds=2, output_tokens=30),
+        make_sample(3, seconds=4, phase="validation"),
+        make_sample(4, UNKNOWN_STEP, seconds=5),
+        make_sample(5, UNKNOWN_STEP, seconds=50),
+        make_sample(0, attempt=2, seconds=9),
+        make_sample(6, step=6),
+    ]
+    parts = [
+        TrajectorySpan(
+            "samples", attempt, "t0", kind, "search", BASE_NS + start, BASE_NS + start + 1, "", turn
+        )
+        for attempt, start, kind, turn in (
+            (1, 5, "tool", 1),
+            (2, 7, "tool", 1),
+            (2, 3, "generate", None),
+        )
+    ]
+    for token in ("samples-1", "samples-2"):
+        opened.writer.write(Records(trajectories=samples, trajectory_spans=parts), token)
+
+
+def list_ids(
+    opened: OpenedStore,
+    window_ns: tuple[int, int] | None = None,
+    phase: str | None = None,
+    order: str = "-duration",
+    limit: int = 100,
+) -> list[str]:
+    samples = opened.reader.list_trajectories(
+        "samples", 1, 5, window_ns, phase=phase, order=order, limit=limit
+    )
+    return [sample.trajectory_id for sample in samples]
+
+
+@pytest.mark.parametrize(
+    ("order", "ids"),
+    [
+        ("-duration", ["t3", "t0", "t2", "t1"]),
+        ("duration", ["t1", "t2", "t0", "t3"]),
+        ("-output_tokens", ["t2", "t0", "t1", "t3"]),
+        ("output_tokens", ["t0", "t2", "t1", "t3"]),
+        ("start", ["t0", "t1", "t2", "t3"]),
+    ],
+)
+def test_orders_put_the_unknown_last(opened: OpenedStore, order: str, ids: list[str]) -> None:
+    assert list_ids(opened, order=order) == ids
+
+
+def test_a_limit_and_a_phase(opened: OpenedStore) -> None:
+    assert list_ids(opened, limit=2) == ["t3", "t0"]
+    assert list_ids(opened, phase="train", limit=2) == ["t0", "t2"]
+    assert list_ids(opened, phase="validation") == ["t3"]
+
+
+def test_samples_of_unknown_step_count_where_they_end(opened: OpenedStore) -> None:
+    window_ns = (BASE_NS, BASE_NS + 5 * SECOND_NS + 4)
+    assert list_ids(opened, window_ns) == ["t4", "t3", "t0", "t2", "t1"]
+    (sample, *_) = opened.reader.list_trajectories("samples", 1, 5, window_ns)
+    assert sample.step == 5
+    assert sample.duration_s == 5.0
+    # A window holds its end, not its start.
+    assert "t4" not in list_ids(opened, (BASE_NS, window_ns[1] - 1))
+    assert "t4" not in list_ids(opened, (window_ns[1], window_ns[1] + 1))
+
+
+def test_one_sample_is_that_of_the_latest_attempt(opened: OpenedStore) -> None:
+    sample = opened.reader.find_trajectory("samples", "t0")
+    assert sample is not None
+    assert (sample.attempt, sample.duration_s, sample.output_tokens) == (2, 9.0, None)
+    assert opened.reader.find_trajectory("samples", "missing") is None
+    assert opened.reader.find_trajectory("other", "t0") is None
+
+
+def test_parts_are_those_of_the_latest_attempt_in_order(opened: OpenedStore) -> None:
+    assert opened.reader.list_trajectory_parts("samples", "t0") == [
+        TrajectoryPart("generate", "search", BASE_NS + 3, BASE_NS + 4, None, None, None),
+        TrajectoryPart("tool", "search", BASE_NS + 7, BASE_NS + 8, 1, None, None),
+    ]
+    assert opened.reader.list_trajectory_parts("samples", "t1") == []
+
+
+def test_a_group_is_of_one_step(opened: OpenedStore) -> None:
+    samples = opened.reader.list_group("samples", 1, 5, "g0")
+    assert [sample.trajectory_id for sample in samples] == ["t0", "t2"]

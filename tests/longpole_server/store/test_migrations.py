@@ -1,0 +1,112 @@
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from longpole_server.errors import StoreError
+from longpole_server.store.client import (
+    WRITE_SETTINGS,
+    Client,
+    StoreConfig,
+    connect,
+    create_database,
+)
+from longpole_server.store.migrations import (
+    ONE_NODE,
+    Dialect,
+    Migration,
+    apply_pending,
+    list_pending,
+    load_migrations,
+)
+from longpole_server.store.writer import Writer
+from support.store_records import make_batch
+
+CLUSTER = Dialect(
+    replicated="Replicated",
+    on_cluster="ON CLUSTER 'longpole'",
+    deduplication_window="replicated_deduplication_window",
+)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Generator[Client]:
+    config = StoreConfig(directory=tmp_path)
+    create_database(config)
+    client = connect(config, WRITE_SETTINGS)
+    yield client
+    client.close()
+
+
+def list_tables(client: Client) -> set[str]:
+    answer = client.query("SELECT name FROM system.tables WHERE database = 'longpole'")
+    return {str(name) for name in answer["name"].to_pylist()}
+
+
+def test_numbers_run_from_one_without_gaps() -> None:
+    assert [each.number for each in load_migrations()] == list(range(1, len(load_migrations()) + 1))
+
+
+def test_an_empty_store_gets_all_and_a_current_one_nothing(client: Client) -> None:
+    assert list_pending(client) == load_migrations()
+    assert apply_pending(client) == load_migrations()
+    tables = list_tables(client)
+    assert {"otel_traces", "steps", "gpu_samples", "gpu_samples_10s"} <= tables
+    assert list_pending(client) == ()
+    assert apply_pending(client) == ()
+    assert list_tables(client) == tables
+
+
+def test_each_can_follow_data_written_before_it(client: Client) -> None:
+    known = load_migrations()
+    apply_pending(client, known[:-1])
+    Writer(client).write(make_batch(0), "batch")
+    assert apply_pending(client, known) == known[-1:]
+    assert client.query("SELECT count() AS num FROM trajectories").to_pylist() == [{"num": 8}]
+
+
+def test_one_that_a_crash_interrupted_is_completed(client: Client) -> None:
+    first = load_migrations()[1]
+    list_pending(client)
+    client.command(first.render_statements(ONE_NODE)[0])
+    assert apply_pending(client) == load_migrations()
+
+
+def test_every_statement_can_be_repeated(client: Client) -> None:
+    for _ in range(2):
+        for migration in load_migrations():
+            for statement in migration.render_statements(ONE_NODE):
+                client.command(statement)
+
+
+def test_a_newer_store_is_refused(client: Client) -> None:
+    newer = Migration(9999, "from_the_future", "SELECT 1;")
+    apply_pending(client, (*load_migrations(), newer))
+    with pytest.raises(StoreError, match=r"newer Longpole.*9999_from_the_future") as raised:
+        list_pending(client)
+    assert "Upgrade" in raised.value.hint
+
+
+def test_an_edited_one_is_refused(client: Client) -> None:
+    apply_pending(client)
+    first, *rest = load_migrations()
+    edited = Migration(first.number, first.name, first.sql + "\n-- edited\n")
+    with pytest.raises(StoreError, match="0001_traces differs"):
+        apply_pending(client, (edited, *rest))
+
+
+@pytest.mark.parametrize("migration", load_migrations(), ids=lambda each: each.name)
+def test_a_cluster_gets_replicated_tables(migration: Migration) -> None:
+    for statement in migration.render_statements(CLUSTER):
+        assert "$" not in statement
+        assert "ON CLUSTER 'longpole'" in statement
+        for engine in re.findall(r"ENGINE = (\w+)", statement):
+            assert engine.startswith("Replicated")
+            assert "replicated_deduplication_window = " in statement
+            assert "non_replicated" not in statement
+
+
+def test_an_unknown_variable_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Migration(1, "bad", "SELECT $unknown;").render_statements(ONE_NODE)
