@@ -14,6 +14,7 @@ from longpole_server.model.step import Note
 
 # How far a count derived from rounded metrics may lie from a whole number.
 COUNT_TOLERANCE_RATIO = 0.02
+COUNT_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def _derive_gpu_count(
         return None
     exact = tokens / (step_s * throughput)
     derived = round(exact)
-    is_whole = derived >= 1 and abs(exact - derived) <= COUNT_TOLERANCE_RATIO * derived
+    is_whole = _is_whole(exact)
     declared = inputs.run.gpu_count
     if declared is not None and (not is_whole or derived != declared):
         summary = (
@@ -120,6 +121,11 @@ def _derive_gpu_count(
     return derived if is_whole else None
 
 
+def _is_whole(exact: float) -> bool:
+    count = round(exact)
+    return count >= 1 and abs(exact - count) <= min(COUNT_TOLERANCE, COUNT_TOLERANCE_RATIO * count)
+
+
 def _check_data_parallel(
     scalars: Mapping[str, float], step: int, gpu_count: int | None, notes: list[Note]
 ) -> None:
@@ -130,8 +136,7 @@ def _check_data_parallel(
         return
     exact = tokens / mean
     size = round(exact)
-    is_whole = size >= 1 and abs(exact - size) <= COUNT_TOLERANCE_RATIO * size
-    if is_whole and (gpu_count is None or size <= gpu_count):
+    if _is_whole(exact) and (gpu_count is None or size <= gpu_count):
         return
     against = "" if gpu_count is None else f" on {gpu_count} GPUs"
     summary = f"tokens / global_seqlen/mean of step {step} gives {exact:.3g} partitions{against}."

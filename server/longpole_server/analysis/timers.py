@@ -416,7 +416,7 @@ def find_scheme(scalars: Mapping[str, float]) -> Scheme | None:
     """Return the scheme that knows most of the timers that are there, None when none does."""
 
     def num_known(scheme: Scheme) -> tuple[int, int]:
-        timers = sum(key in scheme.timers for key in scalars)
+        timers = sum(key in scalars for key in scheme.timers)
         return (timers, sum(key in scalars for key in scheme.step_keys))
 
     best = max(SCHEMES, key=num_known)

@@ -140,7 +140,7 @@ def _mean_of_periodic(
     if not numbers:
         return 0.0
     mean_s = math.fsum(seconds) / len(numbers)
-    if len(numbers) > 1:
+    if len(numbers) > 1 and numbers[-1] > numbers[0]:
         return mean_s * (len(numbers) - 1) / (numbers[-1] - numbers[0])
     if period is not None and period >= 1:
         return mean_s / period
