@@ -1,7 +1,8 @@
 """Records of pretend runs, piece by piece, for tests of the service, the API and the programs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from longpole_server.model.records import (
     UNKNOWN_STEP,
@@ -49,7 +50,7 @@ class RunScript:
         """Return a time in nanoseconds."""
         return self.begin_ns + round(seconds * S)
 
-    def start(self, **description: object) -> Records:
+    def start(self, **description: Any) -> Records:
         """The announcement of the attempt."""
         start = RunStart(
             self.run_id,
@@ -58,7 +59,7 @@ class RunScript:
             host=self.host,
             pid=self.pid,
             declared=True,
-            **description,  # type: ignore[arg-type]
+            **description,
         )
         return Records(run_starts=[start], processes=[self.process(0.0)])
 
@@ -84,7 +85,7 @@ class RunScript:
         """The span of a whole step."""
         span = self._span(step, "step", "rl.loop", start_s, start_s + length_s, "controller")
         return Records(
-            stage_spans=[_with(span, is_loop=True, tokens_total=tokens)],
+            stage_spans=[replace(span, is_loop=True, tokens_total=tokens)],
             processes=[self.process(start_s + length_s)],
         )
 
@@ -226,8 +227,3 @@ def merge(*batches: Records) -> Records:
         for name in Records.__slots__:
             getattr(merged, name).extend(getattr(batch, name))
     return merged
-
-
-def _with(span: StageSpan, **changes: object) -> StageSpan:
-    values = {name: getattr(span, name) for name in StageSpan.__slots__}
-    return StageSpan(**{**values, **changes})

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.server_runs import BEGIN_NS, S
-
 from longpole_server.model.records import Records
 from longpole_server.read import Reader, open_reader
 from longpole_server.service import ChangeFeed
@@ -19,6 +17,7 @@ from longpole_server.service.runs import RunsReader
 from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.store_service import StoreService
 from longpole_server.store import Store, StoreConfig, open_store
+from support.server_runs import BEGIN_NS, S
 
 LOST_AFTER_S = 120.0
 

@@ -214,7 +214,10 @@ class StoreService:
         return self._reader.list_gpus(self._now_ns() - _DAY_NS)
 
     def _find_step(self, run_id: str, number: int) -> Step:
-        found = self.list_steps(run_id, number, number)
+        # Most steps asked for are derived; only the open one may still be announced alone.
+        found = self._reader.list_steps(run_id, number, number)
+        if not found:
+            found = self.list_steps(run_id, number, number)
         if not found:
             raise NotFoundError(f"no step {number} in run {run_id!r}")
         return found[-1]

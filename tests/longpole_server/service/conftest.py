@@ -1,6 +1,7 @@
 from collections.abc import Generator
 
 import pytest
+
 from support.server_service import HandClock, ServiceBench, build_bench, opened_bench
 
 

@@ -3,12 +3,12 @@ import random
 from collections.abc import Callable
 
 import pytest
-from support.server_runs import PLAIN_STAGES, PLAIN_STEP_S, RunScript, merge
-from support.server_service import ServiceBench
 
 from longpole_server.errors import StoreError
 from longpole_server.model.records import Records
 from longpole_server.model.step import Step
+from support.server_runs import PLAIN_STAGES, PLAIN_STEP_S, RunScript, merge
+from support.server_service import ServiceBench
 
 
 def ledger(step: Step) -> dict[str, float]:

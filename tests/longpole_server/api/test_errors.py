@@ -1,0 +1,80 @@
+import pytest
+from starlette.testclient import TestClient
+
+
+def error_of(client: TestClient, method: str, path: str, status: int, **sent: object) -> str:
+    answer = client.request(method, path, **sent)  # type: ignore[arg-type]
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message", "hint"}
+    assert "Traceback" not in answer.text
+    return body["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api",
+        "/api/",
+        "/api/v1",
+        "/api/v1/nothing",
+        "/api/v2/runs",
+        "/v1/nothing",
+        "/v1/",
+        "/api/v1/runs/nobody",
+        "/api/v1/runs/nobody/steps",
+        "/api/v1/runs/nobody/steps/1",
+        "/api/v1/runs/nobody/steps/1/trajectories",
+        "/api/v1/runs/nobody/trajectories/1",
+        "/api/v1/runs/nobody/diagnosis",
+        "/api/v1/runs/nobody/metrics?name=x",
+    ],
+)
+def test_what_does_not_exist_is_404(client: TestClient, path: str):
+    assert error_of(client, "GET", path, 404) == "not_found"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "/steps?limit=0",
+        "/steps?limit=10001",
+        "/steps?from=one",
+        "/steps?cursor=%21",
+        "/steps?cursor=bzE1eA",
+        "/steps/1/trajectories?limit=10001",
+        "/steps/1/trajectories?sort=random",
+        "/metrics",
+        "/metrics?name=",
+        "/diagnosis?from=x",
+    ],
+)
+def test_what_makes_no_sense_is_400(client: TestClient, run_path: str, query: str):
+    assert error_of(client, "GET", run_path + query, 400) == "bad_request"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/alerts"),
+        ("GET", "/api/v1/alerts/events"),
+        ("GET", "/api/v1/rules"),
+        ("GET", "/api/v1/silences"),
+        ("POST", "/api/v1/silences"),
+        ("GET", "/api/v1/channels"),
+        ("GET", "/api/v1/services"),
+        ("GET", "/api/v1/scrape-targets"),
+        ("POST", "/api/v1/prometheus/targets"),
+        ("GET", "/api/v1/runs/some/run/compare"),
+        ("GET", "/api/v1/runs/some/run/alerts/replay"),
+    ],
+)
+def test_routes_of_later_versions_say_so(client: TestClient, method: str, path: str):
+    assert error_of(client, method, path, 501) == "not_available_yet"
+
+
+def test_other_methods_are_405_or_404(client: TestClient):
+    assert client.post("/api/v1/runs").status_code in {404, 405}
+    assert client.delete("/api/v1/gpus").status_code in {404, 405}

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from longpole_server.errors import BadRequestError, UnreadableLogError
+from longpole_server.service.importing import LogImporter, check_run_id
+from support.server_service import ServiceBench
+
+SAMPLES = Path(__file__).parents[2] / "data"
+MODIFIED_NS = 1_700_000_000_000_000_000
+
+
+def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
+    importer = LogImporter(bench.writer, bench.closer)
+    file = SAMPLES / "verl_console_long_tail.log"
+
+    def load() -> tuple[str, list[object]]:
+        imported = importer.import_log(file, file.name, None, MODIFIED_NS)
+        bench.derive()
+        bench.derive()
+        steps = bench.service.list_steps(imported.run_id)
+        assert {step.step for step in steps} == set(imported.steps)
+        return imported.run_id, [(step.step, step.duration_s, step.start_ns) for step in steps]
+
+    run_id, steps = load()
+    assert run_id == "import/verl_console_long_tail"
+    run = bench.service.get_run(run_id)
+    assert run.summary.state == "imported"
+    assert run.summary.time_estimated
+    assert run.summary.open_stage is None
+    assert [source.kind for source in run.sources] == ["import"]
+    points = bench.service.get_metric(run_id, "timing_s/gen").points
+    assert load() == (run_id, steps)
+    assert bench.service.get_metric(run_id, "timing_s/gen").points == points
+    closed = [step for step in bench.service.list_steps(run_id) if step.closed_by]
+    assert max(step.end_ns or 0 for step in closed) == MODIFIED_NS
+
+
+def test_a_binary_file_is_refused_and_leaves_no_run(bench: ServiceBench, tmp_path: Path):
+    file = tmp_path / "model.bin"
+    file.write_bytes(b"\x00\x01" * 100)
+    before = len(bench.service.list_runs())
+    with pytest.raises(UnreadableLogError):
+        LogImporter(bench.writer, bench.closer).import_log(file, file.name, None, MODIFIED_NS)
+    assert len(bench.service.list_runs()) == before
+
+
+@pytest.mark.parametrize(
+    "run_id",
+    ["a/steps", "a/steps/3", "a/trajectories/x", "diagnosis", "a/alerts/replay", "a\nb", "x" * 999],
+)
+def test_ids_that_cannot_be_told_from_routes_are_refused(run_id: str):
+    with pytest.raises(BadRequestError):
+        check_run_id(run_id)
+
+
+@pytest.mark.parametrize("run_id", ["import/train", "a/steps-of-mine", "verl/gsm8k", "stepsize"])
+def test_ordinary_ids_are_taken(run_id: str):
+    check_run_id(run_id)
