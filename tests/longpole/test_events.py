@@ -1,7 +1,6 @@
-from support.sdk_receiver import ReceivedEvent, decode_events
-
 from longpole.events import Event, encode_events
 from longpole.otlp import build_scope, encode_resource
+from support.sdk_receiver import ReceivedEvent, decode_events
 
 
 def test_event_has_its_name_twice_and_no_absent_attributes() -> None:

@@ -3,12 +3,12 @@ import socket
 import threading
 
 import pytest
-from support.sdk_receiver import FakeReceiver
 
 from longpole import __version__
 from longpole.errors import ReceiverUnreachable
 from longpole.http_post import HttpPost, Reply
 from longpole.settings import read_settings
+from support.sdk_receiver import FakeReceiver
 
 
 def build(endpoint: str) -> HttpPost:

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
-from support.sdk_receiver import ReceivedPoint, decode_points
 
 from longpole.otlp import build_scope, encode_resource
 from longpole.points import Point, encode_points
+from support.sdk_receiver import ReceivedPoint, decode_points
 
 RESOURCE = encode_resource({"rl.run.id": "r"})
 

@@ -2,10 +2,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.sdk_receiver import ReceivedSpan, decode_spans
 
 from longpole.otlp import Encoded, build_scope, encode_resource
 from longpole.trajectories import MAX_PARTS, Part, Trajectory, encode_trajectories, weigh_parts
+from support.sdk_receiver import ReceivedSpan, decode_spans
 
 NOTHING = Trajectory(*[None] * 20, parts=())  # type: ignore[arg-type]
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
-from support.sdk_clock import START_NS, FakeClock
 
 from longpole.buffers import Buffer
 from longpole.complaints import Complaints
 from longpole.spans import OpenTelemetryTracing
 from longpole.windows import StageWindow, StepWindow, Window, Windows
+from support.sdk_clock import START_NS, FakeClock
 
 
 class Recorder:
@@ -109,11 +109,11 @@ def test_stage_is_a_child_of_its_step(recorder: Recorder, stage: str, span_name:
 
 
 def test_stages_nest_and_a_sync_has_phases(recorder: Recorder) -> None:
-    with recorder.step(1):
-        with recorder.stage("update_weights", method="nccl", bytes=1 << 40) as sync:
-            with recorder.windows.build_sync_phase("transfer"):
-                pass
-            sync.set(delta_ratio=0.25)
+    sync = recorder.stage("update_weights", method="nccl", bytes=1 << 40)
+    with recorder.step(1), sync:
+        with recorder.windows.build_sync_phase("transfer"):
+            pass
+        sync.set(delta_ratio=0.25)
     sync_span, phase = recorder.span("rl.sync"), recorder.span("rl.sync.transfer")
     assert attributes(sync_span) == {
         "rl.loop.iteration": 1,
@@ -146,13 +146,13 @@ def test_exception_closes_windows_as_failed_and_passes_on(recorder: Recorder) ->
 
 
 def test_exception_that_cannot_be_written_still_closes_the_window(recorder: Recorder) -> None:
-    class Mute(Exception):
+    class MuteError(Exception):
         def __str__(self) -> str:
             raise RuntimeError
 
-    with pytest.raises(Mute), recorder.stage("gen"):
-        raise Mute
-    assert recorder.span("rl.sample").status.description == "Mute"
+    with pytest.raises(MuteError), recorder.stage("gen"):
+        raise MuteError
+    assert recorder.span("rl.sample").status.description == "MuteError"
 
 
 def test_generator_closed_inside_a_stage_is_no_failure(recorder: Recorder) -> None:
@@ -304,19 +304,19 @@ def test_open_windows_are_announced_again_and_again(recorder: Recorder) -> None:
     assert len(recorder.announced) == 5
 
 
-@pytest.mark.parametrize(
-    ("misuse", "kind"),
-    [
-        (lambda recorder: enter(recorder.step("seven")), "invalid_step"),
-        (lambda recorder: enter(recorder.step(None)), "invalid_step"),
-        (lambda recorder: enter(recorder.step(1.5)), "invalid_step"),
-        (lambda recorder: enter(recorder.stage(None)), "invalid_stage"),
-        (lambda recorder: enter(recorder.stage("")), "invalid_stage"),
-        (lambda recorder: enter(recorder.windows.build_sync_phase(3)), "invalid_stage"),
-        (lambda recorder: enter(recorder.stage("gen", bytes="many")), "invalid_value"),
-        (lambda recorder: recorder.step(1).set(tokens_total=1), "set_when_closed"),
-    ],
-)
+MISUSES: list[tuple[Callable[[Recorder], None], str]] = [
+    (lambda recorder: enter(recorder.step("seven")), "invalid_step"),
+    (lambda recorder: enter(recorder.step(None)), "invalid_step"),
+    (lambda recorder: enter(recorder.step(1.5)), "invalid_step"),
+    (lambda recorder: enter(recorder.stage(None)), "invalid_stage"),
+    (lambda recorder: enter(recorder.stage("")), "invalid_stage"),
+    (lambda recorder: enter(recorder.windows.build_sync_phase(3)), "invalid_stage"),
+    (lambda recorder: enter(recorder.stage("gen", bytes="many")), "invalid_value"),
+    (lambda recorder: recorder.step(1).set(tokens_total=1), "set_when_closed"),
+]
+
+
+@pytest.mark.parametrize(("misuse", "kind"), MISUSES)
 def test_misuse_is_counted_and_raises_nothing(
     recorder: Recorder, misuse: Callable[[Recorder], None], kind: str
 ) -> None:
@@ -334,10 +334,10 @@ def test_reentering_an_open_window_is_misuse(recorder: Recorder) -> None:
 
 def test_failure_of_the_tracing_library_does_not_reach_the_trainer() -> None:
     class Broken:
-        def start(self, *_: object) -> Any:
+        def start(self, name: str, parent: object, attributes: object, start_ns: int) -> Any:
             raise RuntimeError("broken")
 
-        def end(self, *_: object) -> None:
+        def end(self, span: object, end_ns: int, error: str | None) -> None:
             raise RuntimeError("broken")
 
     complaints = Complaints()
