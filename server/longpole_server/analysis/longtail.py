@@ -8,7 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from longpole_server.analysis.intervals import clip
+import numpy as np
+from numpy.typing import NDArray
+
 from longpole_server.model.facts import TrajectoryFacts
 
 STOP_RATIOS = (0.80, 0.90, 0.95)
@@ -47,31 +49,31 @@ def measure_long_tail(
     Returns:
         None without samples.
     """
-    windows = list(zip(trajectories.start_ns, trajectories.end_ns, strict=True))
+    starts = np.asarray(trajectories.start_ns, dtype=np.int64)
+    ends = np.asarray(trajectories.end_ns, dtype=np.int64)
     if gen_window_ns is not None:
-        windows = [part for window in windows if (part := clip(window, gen_window_ns))]
-    windows = [window for window in windows if window[1] > window[0]]
-    if not windows:
+        starts, ends = np.maximum(starts, gen_window_ns[0]), np.minimum(ends, gen_window_ns[1])
+    counted = ends > starts
+    starts, ends = starts[counted], np.sort(ends[counted])
+    count = len(ends)
+    if not count:
         return None
-    start_ns = min(start for start, _ in windows)
-    ends = sorted(end for _, end in windows)
+    # Times since the first start: sums of wall clocks would not fit.
+    first_ns = int(starts.min())
+    starts, ends = starts - first_ns, ends - first_ns
+    span_ns = int(ends[-1])
     stop_at = tuple(
-        (ratio, (ends[-1] - ends[max(0, math.ceil(ratio * len(ends)) - 1)]) / _NS)
+        (ratio, (span_ns - int(ends[max(0, math.ceil(ratio * count) - 1)])) / _NS)
         for ratio in stop_ratios
     )
-    span_ns = ends[-1] - start_ns
-    running_ns = sum(end - start for start, end in windows)
-    idle_ratio = 1.0 - running_ns / (_most_running(windows) * span_ns)
-    return LongTail(len(windows), span_ns / _NS, stop_at, max(0.0, idle_ratio))
+    running_ns = int(ends.sum() - starts.sum())
+    idle_ratio = 1.0 - running_ns / (_most_running(starts, ends) * span_ns)
+    return LongTail(count, span_ns / _NS, stop_at, max(0.0, idle_ratio))
 
 
-def _most_running(windows: Sequence[tuple[int, int]]) -> int:
+def _most_running(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
+    """Return how many samples ran at once at the most; `ends` is sorted."""
+    starts = np.sort(starts)
     # At one moment ends come before starts: a slot that is handed over counts once.
-    changes = sorted(
-        [(start, 1) for start, _ in windows] + [(end, -1) for _, end in windows],
-    )
-    most = running = 0
-    for _, change in changes:
-        running += change
-        most = max(most, running)
-    return most
+    ended = np.searchsorted(ends, starts, side="right")
+    return int((np.arange(1, len(starts) + 1) - ended).max())

@@ -14,6 +14,7 @@ from longpole_server.diagnosis.families import (
 )
 from longpole_server.diagnosis.proof import Proof, Rule, outer, threshold
 from longpole_server.diagnosis.rules import BALANCED, ROLLOUT_RULES, rules_of
+from longpole_server.diagnosis.verl_keys import existing_keys
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import label, percent, seconds
 from longpole_server.model.diagnosis import Evidence, NextLook, Reference
@@ -160,7 +161,10 @@ def _sentence(rule: Rule, proof: Proof, outer_words: str | None) -> str:
 
 
 def _for_system(looks: Sequence[NextLook], view: View) -> tuple[NextLook, ...]:
-    """Return next looks; configuration keys are verl's and shown for verl only."""
-    if view.run.system in (None, "verl"):
-        return tuple(looks)
-    return tuple(NextLook(look.text) for look in looks)
+    """Return next looks with the keys that exist; keys are verl's and shown for verl only."""
+    if view.run.system not in (None, "verl"):
+        return tuple(NextLook(look.text) for look in looks)
+    version = view.run.system_version
+    return tuple(
+        NextLook(look.text, existing_keys(look.keys, version, view.mode)) for look in looks
+    )

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from longpole.conventions import metrics, stages
 from longpole_server.analysis.longtail import measure_long_tail
-from longpole_server.diagnosis.baseline import mean_known
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 
@@ -64,15 +66,27 @@ class InsideGen:
         return _divide(self.slowest_tokens, self.mean_tokens)
 
 
-def look_inside(facts: StepFacts, limits: Limits) -> tuple[InsideGen, InnerSource] | None:
-    """Return what is known about the samples of a step and who said it."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One step with what is known about the inside of its gen, and who said it."""
+
+    facts: StepFacts
+    inside: InsideGen | None
+    source: InnerSource | None
+    truncated_ratio: float | None
+
+
+def look_at(run: RunFacts, facts: StepFacts, limits: Limits) -> Look:
+    """Measure the inside of a step's gen."""
+    truncated = read_truncated_ratio(run, facts)
     gen = facts.step.stage(stages.GEN) or facts.step.stage(stages.TRAINER_WAIT)
     gen_s = gen.inclusive_s if gen is not None else None
     if facts.trajectories is not None and len(facts.trajectories.durations_s):
-        return _from_trajectories(facts.trajectories, facts, gen_s, limits), "trajectories"
+        inside = _from_trajectories(facts.trajectories, facts, gen_s, limits)
+        return Look(facts, inside, "trajectories", truncated)
     if f"{_LOOP}generate_sequences/max" in facts.scalars:
-        return _from_agent_loop(facts.scalars, gen_s), "agent_loop"
-    return None
+        return Look(facts, _from_agent_loop(facts.scalars, gen_s), "agent_loop", truncated)
+    return Look(facts, None, None, truncated)
 
 
 def combine(parts: Sequence[InsideGen]) -> InsideGen:
@@ -117,71 +131,69 @@ def _divide(value: float | None, by: float | None) -> float | None:
 def _from_trajectories(
     samples: TrajectoryFacts, facts: StepFacts, gen_s: float | None, limits: Limits
 ) -> InsideGen:
-    slowest = max(range(len(samples.durations_s)), key=lambda at: samples.durations_s[at])
+    durations_s = _column(samples.durations_s)
+    tokens = _column(samples.output_tokens)
+    decode_s = _column(samples.generate_s)
+    decode_s = np.where(np.isnan(decode_s), durations_s, decode_s)
+    slowest = int(durations_s.argmax())
     end = _last_finishing(samples, limits)
     tail = measure_long_tail(samples, None, (_STOP_RATIO,))
-    rates = [
-        tokens / seconds
-        for tokens, seconds in zip(samples.output_tokens, _decode_seconds(samples), strict=True)
-        if tokens and seconds
-    ]
-    slowest_tokens = samples.output_tokens[slowest]
+    rates = tokens[(tokens > 0) & (decode_s > 0)] / decode_s[(tokens > 0) & (decode_s > 0)]
+    tool_s, score_s = _column(samples.tool_s), _column(samples.score_s)
+    mean_tokens = _mean(tokens)
     return InsideGen(
-        slowest_s=samples.durations_s[slowest],
-        mean_s=statistics.fmean(samples.durations_s),
-        slowest_of_gen=_divide(samples.durations_s[slowest], gen_s),
-        slowest_tokens=None if slowest_tokens is None else float(slowest_tokens),
-        mean_tokens=mean_known(samples.output_tokens),
-        tool_of_end=_part_of_end(samples, end, samples.tool_s),
-        score_of_end=_part_of_end(samples, end, samples.score_s),
-        tool_saving_s=_saving_without(samples, samples.tool_s),
-        score_saving_s=_saving_without(samples, samples.score_s),
+        slowest_s=float(durations_s[slowest]),
+        mean_s=_mean(durations_s),
+        slowest_of_gen=_divide(float(durations_s[slowest]), gen_s),
+        slowest_tokens=_mean(tokens[[slowest]]),
+        mean_tokens=mean_tokens,
+        tool_of_end=_part_of(durations_s[end], tool_s[end]),
+        score_of_end=_part_of(durations_s[end], score_s[end]),
+        tool_saving_s=_saving_without(samples, tool_s),
+        score_saving_s=_saving_without(samples, score_s),
         recomputed_ratio=_recomputed(
-            mean_known(samples.preemptions),
+            _mean(_column(samples.preemptions)),
             facts.scalars.get("prompt_length/mean"),
-            mean_known(samples.output_tokens),
+            mean_tokens,
         ),
-        tokens_per_s=statistics.median(rates) if rates else None,
+        tokens_per_s=float(np.median(rates)) if len(rates) else None,
         stop_saving_s=tail.stop_at[0][1] if tail is not None else None,
         idle_ratio=tail.idle_ratio if tail is not None else None,
     )
 
 
-def _decode_seconds(samples: TrajectoryFacts) -> Sequence[float]:
-    return [
-        duration_s if generate_s is None else generate_s
-        for generate_s, duration_s in zip(samples.generate_s, samples.durations_s, strict=True)
-    ]
+def _column(values: Sequence[float | None]) -> NDArray[np.float64]:
+    """Return values as numbers, NaN where unknown."""
+    return np.array(values, dtype=np.float64)
 
 
-def _last_finishing(samples: TrajectoryFacts, limits: Limits) -> list[int]:
+def _mean(values: NDArray[np.float64]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _last_finishing(samples: TrajectoryFacts, limits: Limits) -> NDArray[np.intp]:
     """Return the samples at the exposed end: the last-finishing ones, which all wait for."""
     count = math.ceil(limits["rollout.end.sample_ratio"] * len(samples.end_ns))
     count = max(count, int(limits["rollout.end.min_samples"]))
-    by_end = sorted(range(len(samples.end_ns)), key=lambda at: samples.end_ns[at])
-    return by_end[-count:]
+    return np.argsort(np.array(samples.end_ns, dtype=np.int64), kind="stable")[-count:]
 
 
-def _part_of_end(
-    samples: TrajectoryFacts, end: Sequence[int], spent_s: Sequence[float | None]
-) -> float | None:
-    known = [(value, samples.durations_s[at]) for at in end if (value := spent_s[at]) is not None]
-    total_s = math.fsum(duration_s for _, duration_s in known)
-    if not total_s:
+def _part_of(durations_s: NDArray[np.float64], spent_s: NDArray[np.float64]) -> float | None:
+    known = ~np.isnan(spent_s)
+    total_s = float(durations_s[known].sum())
+    if total_s <= 0:
         return None
-    return math.fsum(min(value, duration_s) for value, duration_s in known) / total_s
+    return float(np.minimum(spent_s, durations_s)[known].sum()) / total_s
 
 
-def _saving_without(samples: TrajectoryFacts, spent_s: Sequence[float | None]) -> float | None:
+def _saving_without(samples: TrajectoryFacts, spent_s: NDArray[np.float64]) -> float | None:
     """Return how much earlier the last sample would end if nobody spent this time."""
-    if all(value is None for value in spent_s):
+    if np.isnan(spent_s).all():
         return None
-    last_ns = max(samples.end_ns)
-    shortened_ns = max(
-        end_ns - round((value or 0.0) * 1e9)
-        for end_ns, value in zip(samples.end_ns, spent_s, strict=True)
-    )
-    return max(0.0, (last_ns - shortened_ns) / 1e9)
+    ends_ns = np.array(samples.end_ns, dtype=np.int64)
+    shortened_ns = ends_ns - (np.nan_to_num(spent_s) * 1e9).astype(np.int64)
+    return max(0.0, int(ends_ns.max() - shortened_ns.max()) / 1e9)
 
 
 def _recomputed(

@@ -7,6 +7,7 @@ from longpole.conventions import stages
 from longpole_server.diagnosis.baseline import Baseline, mean_known
 from longpole_server.diagnosis.decide import Decision, decide
 from longpole_server.diagnosis.findings import find_all
+from longpole_server.diagnosis.inside_gen import look_at
 from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.thresholds import Limits, resolve_limits
 from longpole_server.diagnosis.view import View, make_view
@@ -42,7 +43,8 @@ def diagnose(
         ConfigError: An override names no threshold.
     """
     limits = resolve_limits(overrides)
-    view = make_view(run, steps, baseline, limits, attempt_starts)
+    looks = [look_at(run, facts, limits) for facts in steps]
+    view = make_view(run, looks, baseline, limits, attempt_starts)
     decision = decide(view) if view.window.judged else _undecided(steps)
     return _assemble(view, steps, decision, _judge_steps(view, baseline, limits))
 
@@ -72,9 +74,9 @@ def _undecided(steps: Sequence[StepFacts]) -> Decision:
 
 def _judge_steps(view: View, baseline: Baseline | None, limits: Limits) -> tuple[StepVerdict, ...]:
     verdicts: list[StepVerdict] = []
-    for facts in view.facts:
-        decision = decide(make_view(view.run, [facts], baseline, limits))
-        step = facts.step
+    for look in view.looks:
+        decision = decide(make_view(view.run, [look], baseline, limits))
+        step = look.facts.step
         verdicts.append(
             StepVerdict(
                 step.step,

@@ -13,9 +13,8 @@ from longpole_server.diagnosis.baseline import Baseline, mean_known, usable_mfu
 from longpole_server.diagnosis.inside_gen import (
     InnerSource,
     InsideGen,
+    Look,
     combine,
-    look_inside,
-    read_truncated_ratio,
 )
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts
@@ -27,7 +26,7 @@ class View:
     """A window as rules see it. None is not known.
 
     Attributes:
-        facts: The judged steps with their scalars.
+        looks: The judged steps with their scalars.
         inside: What happened inside gen, and who said so.
         mode: As declared, else inferred.
         is_moe: Whether the model is a mixture of experts; None when nobody said.
@@ -38,7 +37,7 @@ class View:
     run: RunFacts
     limits: Limits
     window: Window
-    facts: tuple[StepFacts, ...]
+    looks: tuple[Look, ...]
     baseline: Baseline | None
     mode: str | None
     inside: InsideGen | None
@@ -50,6 +49,11 @@ class View:
     mfu_infer: float | None
     mfu_step: float | None
     gpu_count: int | None
+
+    @property
+    def facts(self) -> tuple[StepFacts, ...]:
+        """The judged steps."""
+        return tuple(look.facts for look in self.looks)
 
     @property
     def separate_pools(self) -> bool:
@@ -101,30 +105,30 @@ def periods_of(config: Mapping[str, str]) -> dict[str, float]:
 
 def make_view(
     run: RunFacts,
-    steps: Sequence[StepFacts],
+    looks: Sequence[Look],
     baseline: Baseline | None,
     limits: Limits,
     attempt_starts: Mapping[int, int] | None = None,
 ) -> View:
     """Sum a range of steps into what rules look at."""
     window = summarise_window(
-        [facts.step for facts in steps], attempt_starts, periods_of(run.config)
+        [look.facts.step for look in looks], attempt_starts, periods_of(run.config)
     )
-    judged_keys = {(step.attempt, step.step) for step in window.judged}
-    judged = tuple(facts for facts in steps if (facts.step.attempt, facts.step.step) in judged_keys)
-    looks = [look for facts in judged if (look := look_inside(facts, limits)) is not None]
-    mode = run.mode or infer_mode({name for facts in judged for name in facts.scalars})
-    truncated = [read_truncated_ratio(run, facts) for facts in judged]
+    kept = {(step.attempt, step.step) for step in window.judged}
+    judged = [look for look in looks if (look.facts.step.attempt, look.facts.step.step) in kept]
+    insides = [look.inside for look in judged if look.inside is not None]
+    sources: list[InnerSource] = [look.source for look in judged if look.source is not None]
+    mode = run.mode or infer_mode({name for look in judged for name in look.facts.scalars})
     return View(
         run=run,
         limits=limits,
         window=window,
-        facts=judged,
+        looks=tuple(judged),
         baseline=baseline,
         mode=mode,
-        inside=combine([inside for inside, _ in looks]) if looks else None,
-        inside_source=looks[-1][1] if looks else None,
-        truncated_ratio=mean_known(truncated),
+        inside=combine(insides) if insides else None,
+        inside_source=sources[-1] if sources else None,
+        truncated_ratio=mean_known([look.truncated_ratio for look in judged]),
         is_moe=is_mixture_of_experts(run.model_config),
         mfu_actor=mean_known([usable_mfu(step.mfu_actor) for step in window.judged]),
         mfu_actor_stage=mean_known(

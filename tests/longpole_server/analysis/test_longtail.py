@@ -14,6 +14,13 @@ def test_stopping_early_and_empty_slots():
     assert tail.idle_ratio == pytest.approx(1 - (9 * 10 + 100) / (10 * 100))
 
 
+def test_wall_clock_times():
+    tail = measure_long_tail(samples([10.0] * 99 + [100.0], start_s=1.7e9))
+    assert tail is not None
+    assert tail.span_s == 100
+    assert tail.idle_ratio == pytest.approx(1 - (99 * 10 + 100) / (100 * 100))
+
+
 def test_equal_samples_waste_nothing():
     tail = measure_long_tail(samples([10.0] * 8))
     assert tail is not None

@@ -22,7 +22,10 @@ RULE = Rule(
     reads=("timing_s/reward",),
     next=(
         NextLook("Score samples as they finish, inside the rollout."),
-        NextLook("Run more replicas of the reward service, or batch its requests."),
+        NextLook(
+            "Run more replicas of the reward service, or batch its requests.",
+            ("reward.num_workers",),
+        ),
         NextLook("Set timeouts on scoring."),
     ),
     judge=_judge,

@@ -50,7 +50,7 @@ RULE = Rule(
     reads=("timing_s/agent_loop/slowest/compute_score", "trajectory score_s"),
     thresholds=("rollout.end.ratio", "rollout.end.sample_ratio", "rollout.end.span_ratio"),
     next=(
-        NextLook("Run more reward workers or replicas."),
+        NextLook("Run more reward workers or replicas.", ("reward.num_workers",)),
         NextLook("Use a verifiable reward in place of a reward model."),
         NextLook("Set timeouts on scoring."),
     ),
