@@ -1,4 +1,5 @@
 import gzip
+import itertools
 import json
 import signal
 from collections.abc import Callable, Iterator
@@ -172,10 +173,8 @@ def test_a_server_that_is_away_costs_nothing(nobody: str, start_agent: StartAgen
 def test_a_server_in_trouble_gets_every_batch_under_one_id(
     server: FakeServer, start_agent: StartAgent
 ) -> None:
-    answers = iter(
-        [(503, {"Retry-After": "0"}), (429, {"Retry-After": "0"}), (0, {}), (200, {})] * 99
-    )
-    server.answer = lambda _: next(answers)
+    statuses = itertools.cycle([503, 429, 0, 200])
+    server.answer = lambda _: (next(statuses), {"Retry-After": "0"})
     agent = start_agent(server.url, "--interval-s", "60")
     bodies = [b'{"batch":%d}' % number for number in range(8)]
     for body in bodies:

@@ -90,7 +90,11 @@ def _make_handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             server.num_connections += 1
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            num_bytes = int(self.headers["content-length"])
+            body = self.rfile.read(num_bytes)
+            if len(body) < num_bytes:  # the agent was killed while sending
+                self.close_connection = True
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.path, headers, body)
             server.requests.append(request)
