@@ -7,6 +7,7 @@ Foreign errors become `StoreError` here and nowhere else.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import os
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,6 +93,7 @@ class Client:
     def __init__(self, driver: "Driver") -> None:
         self._driver = driver
         self._process = os.getpid()
+        self._lock = threading.Lock()
         # Whether the last call failed.
         self._is_dirty = False
 
@@ -135,12 +137,13 @@ class Client:
         if os.getpid() != self._process:
             # The embedded engine's threads do not survive a fork: a query would hang for ever.
             raise StoreError("The store was opened before this process was forked from its opener.")
-        if self._is_dirty:
-            self._drain()
-        self._is_dirty = True
-        with translating(what):
-            yield
-        self._is_dirty = False
+        with self._lock:
+            if self._is_dirty:
+                self._drain()
+            self._is_dirty = True
+            with translating(what):
+                yield
+            self._is_dirty = False
 
     def _drain(self) -> None:
         """Throw away what a failed call left: the engine puts its output before the next answer."""
