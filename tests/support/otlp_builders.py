@@ -2,19 +2,26 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import (
+    AnyValue,
+    ArrayValue,
+    InstrumentationScope,
+    KeyValue,
+)
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+Signal = Literal["traces", "metrics", "logs"]
 CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+SCOPE = InstrumentationScope(name="tests", version="1")
 T0_NS = 1_760_000_000_000_000_000
 NS = 1_000_000_000
 
@@ -113,9 +120,7 @@ def traces(*batches: tuple[Resource, Sequence[Span]]) -> bytes:
     request = ExportTraceServiceRequest()
     for sender, spans in batches:
         of_resource = request.resource_spans.add(resource=sender)
-        scope = of_resource.scope_spans.add(spans=spans)
-        scope.scope.name = "tests"
-        scope.scope.version = "1"
+        of_resource.scope_spans.add(scope=SCOPE, spans=spans)
     return request.SerializeToString()
 
 
@@ -137,6 +142,13 @@ def counter(
     metric.sum.is_monotonic = True
     metric.sum.aggregation_temporality = CUMULATIVE
     _add_points(metric.sum.data_points, points)
+    return metric
+
+
+def histogram(name: str, seconds: float, *, count: int, total: float) -> Metric:
+    metric = Metric(name=name, unit="s")
+    metric.histogram.aggregation_temporality = CUMULATIVE
+    metric.histogram.data_points.add(time_unix_nano=at(seconds), count=count, sum=total)
     return metric
 
 

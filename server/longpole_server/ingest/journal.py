@@ -176,32 +176,33 @@ class Journal:
                     return
                 batch, self._waiting = self._waiting, []
                 num_bytes = self._waiting_bytes
-            self._commit(batch)
+            outcomes = self._commit(batch)
+            # First the room, then the answer: whoever is answered finds the room.
             with self._changed:
                 self._waiting_bytes -= num_bytes
+            for done, error in outcomes:
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
             self._written.set()
 
-    def _commit(self, batch: Sequence[_Waiting]) -> None:
-        appended: list[Future[None]] = []
+    def _commit(
+        self, batch: Sequence[_Waiting]
+    ) -> "Sequence[tuple[Future[None], ServerError | None]]":
+        """Append and sync; return what to tell each caller that still waits."""
+        outcomes: list[tuple[Future[None], ServerError | None]] = []
         for waiting in batch:
             # A caller that went away before its turn is not stored.
-            if not waiting.done.set_running_or_notify_cancel():
-                continue
-            refusal = self._append(waiting.entry)
-            if refusal is None:
-                appended.append(waiting.done)
-            else:
-                self.num_refused += 1
-                waiting.done.set_exception(refusal)
+            if waiting.done.set_running_or_notify_cancel():
+                outcomes.append((waiting.done, self._append(waiting.entry)))
         try:
             self._spool.sync()
         except SpoolError as error:
             _log.error("The journal cannot be synced: %s", error)
-            for done in appended:
-                done.set_exception(_disk_refused(error))
-            return
-        for done in appended:
-            done.set_result(None)
+            outcomes = [(done, refusal or _disk_refused(error)) for done, refusal in outcomes]
+        self.num_refused += sum(error is not None for _, error in outcomes)
+        return outcomes
 
     def _append(self, entry: JournalEntry) -> ServerError | None:
         if entry.batch_id is not None and entry.batch_id in self._ids:

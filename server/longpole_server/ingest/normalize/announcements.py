@@ -33,7 +33,7 @@ class Announcer:
         known = attempt.start
         if known is not None and (leader is None or (known.host, known.pid) == leader[:2]):
             return
-        started_ns = attempt.begun_ns if known is None else min(known.started_ns, moments.first_ns)
+        started_ns = attempt.begun_ns if known is None else min(known.started_ns, moments.begun_ns)
         self._announce(attempt, _describe(attempt, sender, sender.values, started_ns, leader), into)
 
     def announce_start(

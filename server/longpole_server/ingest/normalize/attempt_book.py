@@ -75,7 +75,7 @@ class AttemptBook:
         if sender.attempt is not None:
             return run.find(sender.attempt) or run.add(sender.attempt, last_ns)
         begun = [attempt for attempt in run.attempts if attempt.begun_ns <= last_ns]
-        return (begun or run.attempts)[-1]
+        return begun[-1] if begun else run.attempts[0]
 
     def _place_by_iteration(self, sender: Sender, moments: Moments) -> Attempt:
         run = self._get_run(sender.run_id, sender.attempt or 1, moments.begun_ns)

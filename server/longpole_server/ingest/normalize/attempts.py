@@ -66,7 +66,11 @@ class Moments:
     @property
     def begun_ns(self) -> int:
         """When what the batch belongs to began, as far as the batch tells."""
-        return self.first_ns if self.run_start_ns is None else self.run_start_ns
+        if self.run_start_ns is not None:
+            return self.run_start_ns
+        if self.first_loop is not None:
+            return min(self.first_ns, self.first_loop.start_ns)
+        return self.first_ns
 
 
 @dataclass(frozen=True, slots=True)

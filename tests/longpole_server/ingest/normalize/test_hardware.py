@@ -1,0 +1,161 @@
+import pytest
+
+from longpole.conventions.gpus import GPU_METRICS
+from longpole_server.ingest.normalize.hardware import NetworkRates
+from longpole_server.model.records import GpuProcess, GpuSample, HostSample
+from support import otlp_builders as otlp
+from support.otlp_normalizing import Feed
+
+AGENT = otlp.resource(service__name="longpole-agent", host__name="node0", process__pid=7)
+GPU0 = {"hw.id": "GPU-0", "gpu.index": 0, "hw.model": "H100"}
+GPU1 = {"hw.id": "GPU-1", "gpu.index": 1, "hw.model": "H100"}
+
+
+def test_points_of_one_gpu_and_time_are_one_sample() -> None:
+    metrics = [
+        otlp.gauge("hw.gpu.utilization", [(1, 0.5, GPU0), (2, 0.6, GPU0), (1, 0.7, GPU1)]),
+        otlp.gauge("hw.gpu.memory.usage", [(1, 1024, GPU0)]),
+        otlp.counter("hw.energy", [(1, 12.5, GPU0)]),
+    ]
+
+    records = Feed().metrics(AGENT, metrics, at_s=2)
+
+    assert records.gpu_samples == [
+        GpuSample(
+            "node0",
+            "GPU-0",
+            0,
+            otlp.at(1),
+            "H100",
+            utilization_ratio=0.5,
+            memory_used_bytes=1024,
+            energy_joules=12.5,
+        ),
+        GpuSample("node0", "GPU-0", 0, otlp.at(2), "H100", utilization_ratio=0.6),
+        GpuSample("node0", "GPU-1", 1, otlp.at(1), "H100", utilization_ratio=0.7),
+    ]
+    assert len(records) == 3
+
+
+@pytest.mark.parametrize("metric", GPU_METRICS, ids=lambda metric: metric.metric)
+def test_every_gpu_metric_has_its_column(metric: object) -> None:
+    kind = next(known for known in GPU_METRICS if known is metric)
+
+    (sample,) = (
+        Feed().metrics(AGENT, [otlp.gauge(kind.metric, [(1, 1.0, GPU0)])], at_s=1).gpu_samples
+    )
+
+    assert getattr(sample, kind.column) == 1
+
+
+def test_a_value_that_is_none_or_no_number_is_not_reported() -> None:
+    metrics = [
+        otlp.gauge("hw.gpu.utilization", [(1, float("nan"), GPU0)]),
+        otlp.gauge("hw.power", [(1, None, GPU0)]),
+        otlp.gauge("hw.temperature", [(1, 50.0, GPU0)]),
+    ]
+
+    (sample,) = Feed().metrics(AGENT, metrics, at_s=1).gpu_samples
+
+    assert (sample.utilization_ratio, sample.power_watts) == (None, None)
+    assert sample.temperature_celsius == 50.0
+
+
+def test_parts_of_a_gpu_and_other_hardware_are_no_gpu_samples() -> None:
+    feed = Feed()
+    metrics = [
+        otlp.gauge("hw.gpu.utilization", [(1, 0.9, {**GPU0, "hw.gpu.task": "encoder"})]),
+        otlp.gauge("hw.temperature", [(1, 30.0, {"hw.id": "disk0", "hw.type": "disk"})]),
+        otlp.gauge("hw.power", [(1, 30.0, {})]),
+        otlp.gauge("hw.fan.speed", [(1, 1000, {"hw.id": "fan0"})]),
+    ]
+
+    records = feed.metrics(AGENT, metrics, at_s=1)
+
+    assert len(records) == 0
+    assert feed.normalizer.stats.num_ignored == 4
+
+
+def test_processes_on_a_gpu() -> None:
+    metric = otlp.gauge(
+        "process.gpu.memory.usage",
+        [(1, 2048, {**GPU0, "process.pid": 17}), (1, None, {**GPU1, "process.pid": 18})],
+    )
+
+    records = Feed().metrics(AGENT, [metric], at_s=1)
+
+    assert records.gpu_processes == [
+        GpuProcess("node0", "GPU-0", 17, otlp.at(1), 2048),
+        GpuProcess("node0", "GPU-1", 18, otlp.at(1), None),
+    ]
+
+
+def test_host_points_of_one_time_are_one_sample() -> None:
+    feed = Feed()
+
+    def sample(second: float, received: int) -> list[HostSample]:
+        metrics = [
+            otlp.gauge("system.cpu.utilization", [(second, 0.25, {})]),
+            otlp.gauge(
+                "system.memory.usage",
+                [
+                    (second, 100, {"system.memory.state": "used"}),
+                    (second, 900, {"system.memory.state": "free"}),
+                ],
+            ),
+            otlp.gauge("system.memory.limit", [(second, 1000, {})]),
+            otlp.counter(
+                "system.network.io", [(second, received, {"network.io.direction": "receive"})]
+            ),
+        ]
+        return feed.metrics(AGENT, metrics, at_s=second).host_samples
+
+    assert sample(1, 1000) == [HostSample("node0", otlp.at(1), 0.25, 100, 1000)]
+    assert sample(3, 5000) == [HostSample("node0", otlp.at(3), 0.25, 100, 1000, 2000.0)]
+    assert sample(2, 3000)[0].network_receive_bytes_per_s is None
+    assert sample(4, 10)[0].network_receive_bytes_per_s is None
+
+
+def test_rates_of_several_interfaces_add_up() -> None:
+    metric = otlp.gauge(
+        "system.network.io",
+        [
+            (1, 5.0, {"network.io.direction": "transmit", "network.interface.name": "eth0"}),
+            (1, 7.0, {"network.io.direction": "transmit", "network.interface.name": "eth1"}),
+        ],
+        unit="By/s",
+    )
+
+    (sample,) = Feed().metrics(AGENT, [metric], at_s=1).host_samples
+
+    assert sample.network_transmit_bytes_per_s == 12.0
+
+
+def test_hardware_metrics_of_any_sender_belong_to_no_run() -> None:
+    feed = Feed()
+
+    records = feed.metrics(otlp.process(), [otlp.gauge("hw.power", [(1, 300.0, GPU0)])], at_s=1)
+
+    assert len(records) == len(records.gpu_samples) == 1
+
+
+def test_a_trainer_may_log_a_name_that_looks_like_hardware() -> None:
+    metric = otlp.gauge("system.tps", [(1, 300.0, {"rl.loop.iteration": 2})])
+
+    records = Feed().metrics(otlp.process(), [metric], at_s=1)
+
+    assert [point.name for point in records.metric_points] == ["system.tps"]
+
+
+def test_the_agents_own_counters_are_ignored() -> None:
+    records = Feed().metrics(AGENT, [otlp.counter("longpole.agent.dropped", [(1, 0, {})])], at_s=1)
+
+    assert len(records) == 0
+
+
+def test_network_rates_forget_nothing_they_need() -> None:
+    rates = NetworkRates()
+
+    assert rates.measure(("a", "receive", ""), otlp.at(1), 100) is None
+    assert rates.measure(("b", "receive", ""), otlp.at(1), 0) is None
+    assert rates.measure(("a", "receive", ""), otlp.at(2), 300) == 200.0
