@@ -123,6 +123,7 @@ def _tree(selected: LedgerSpans) -> list[Node]:
     index_of = {span.span_id: index for index, span in enumerate(spans) if span.span_id}
     between = {span.span_id: span.parent_span_id for span in selected.unknown if span.span_id}
     loop_ids = {span.span_id for span in selected.loop_spans}
+    containers = _smallest_containers(spans)
     parents: list[int | None] = []
     for index, span in enumerate(spans):
         above = span.parent_span_id
@@ -135,24 +136,36 @@ def _tree(selected: LedgerSpans) -> list[Node]:
         elif above and above in loop_ids:
             parents.append(None)
         else:
-            parents.append(_smallest_container(spans, index))
+            parents.append(containers[index])
     return [
         Node(span.stage, span.start_ns, span.end_ns, None if _is_cyclic(parents, index) else parent)
         for index, (span, parent) in enumerate(zip(spans, parents, strict=True))
     ]
 
 
-def _smallest_container(spans: Sequence[StageSpan], index: int) -> int | None:
-    inner = spans[index]
-    best: int | None = None
-    for other, outer in enumerate(spans):
-        contains = outer.start_ns <= inner.start_ns and inner.end_ns <= outer.end_ns
-        size = outer.end_ns - outer.start_ns
-        if not contains or size <= inner.end_ns - inner.start_ns:
-            continue
-        if best is None or size < spans[best].end_ns - spans[best].start_ns:
-            best = other
-    return best
+def _smallest_containers(spans: Sequence[StageSpan]) -> list[int | None]:
+    """Return for each window the smallest one that is longer and contains it."""
+    containers: list[int | None] = [None] * len(spans)
+    by_start = sorted(
+        range(len(spans)), key=lambda index: (spans[index].start_ns, -spans[index].end_ns)
+    )
+    running: list[int] = []
+    for index in by_start:
+        inner = spans[index]
+        running = [other for other in running if spans[other].end_ns > inner.start_ns]
+        around = [
+            other
+            for other in running
+            if spans[other].end_ns >= inner.end_ns
+            and _duration_ns(spans[other]) > _duration_ns(inner)
+        ]
+        containers[index] = min(around, key=lambda other: _duration_ns(spans[other]), default=None)
+        running.append(index)
+    return containers
+
+
+def _duration_ns(span: StageSpan) -> int:
+    return span.end_ns - span.start_ns
 
 
 def _is_cyclic(parents: Sequence[int | None], index: int) -> bool:

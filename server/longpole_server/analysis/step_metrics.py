@@ -99,26 +99,17 @@ def _derive_gpu_count(
     if tokens is None or throughput is None or step_s is None:
         return None
     exact = tokens / (step_s * throughput)
-    derived = round(exact)
-    is_whole = _is_whole(exact)
+    derived = round(exact) if _is_whole(exact) else None
     declared = inputs.run.gpu_count
-    if declared is not None and (not is_whole or derived != declared):
+    if derived is None or declared not in (None, derived):
+        against = "which is no whole number" if declared is None else f"the run says {declared}"
         summary = (
-            f"The run says it holds {declared} GPUs, but tokens / (step x throughput) of step "
-            f"{inputs.step} gives {exact:.3g}."
+            f"tokens / (step x throughput) of step {inputs.step} gives {exact:.4g} GPUs, {against}: "
+            "one of them means something else."
         )
-        notes.append(
-            Note("gpus.mismatch", "warning", summary, "perf/throughput", inputs.step, inputs.step)
-        )
-    elif declared is None and not is_whole:
-        summary = (
-            f"tokens / (step x throughput) of step {inputs.step} gives {exact:.3g} GPUs, which "
-            "is no whole number: one of the three means something else."
-        )
-        notes.append(
-            Note("gpus.mismatch", "warning", summary, "perf/throughput", inputs.step, inputs.step)
-        )
-    return derived if is_whole else None
+        step = inputs.step
+        notes.append(Note("gpus.contradiction", "warning", summary, "perf/throughput", step, step))
+    return derived
 
 
 def _is_whole(exact: float) -> bool:
@@ -140,7 +131,7 @@ def _check_data_parallel(
         return
     against = "" if gpu_count is None else f" on {gpu_count} GPUs"
     summary = f"tokens / global_seqlen/mean of step {step} gives {exact:.3g} partitions{against}."
-    notes.append(Note("dp.mismatch", "info", summary, "global_seqlen/mean", step, step))
+    notes.append(Note("dp.contradiction", "info", summary, "global_seqlen/mean", step, step))
 
 
 def _read_mfu(name: str, inputs: StepInputs, notes: list[Note]) -> float | None:

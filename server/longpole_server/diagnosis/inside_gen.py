@@ -7,7 +7,7 @@ must agree with it.
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -77,7 +77,10 @@ class Look:
 
 
 def look_at(run: RunFacts, facts: StepFacts, limits: Limits) -> Look:
-    """Measure the inside of a step's gen."""
+    """Measure the inside of a step's gen. Scalars that are no numbers are left out from here on."""
+    if not all(map(math.isfinite, facts.scalars.values())):
+        finite = {name: value for name, value in facts.scalars.items() if math.isfinite(value)}
+        facts = replace(facts, scalars=finite)
     truncated = read_truncated_ratio(run, facts)
     gen = facts.step.stage(stages.GEN) or facts.step.stage(stages.TRAINER_WAIT)
     gen_s = gen.inclusive_s if gen is not None else None

@@ -133,6 +133,11 @@ class TestSpans:
         )
         assert shares_of(step) == {"gen": 50, "reward": 10}
 
+    def test_many_windows_without_parents(self):
+        windows = [span("update_actor", at, at + 0.5) for at in range(1, 2001)]
+        step = assemble_step(inputs([loop(0, 3000), span("make_experience", 0, 2900), *windows]))
+        assert shares_of(step) == {"make_experience": 1900, "update_actor": 1000}
+
     def test_parents_that_form_a_ring(self):
         step = assemble_step(
             inputs(

@@ -46,7 +46,7 @@ def test_gpu_count_contradicts(declared: int | None, throughput: float):
         "perf/throughput": throughput,
     }
     step = assemble_step(inputs((), scalars, run=run(gpu_count=declared)))
-    assert [note.code for note in step.notes] == ["gpus.mismatch"]
+    assert [note.code for note in step.notes] == ["gpus.contradiction"]
     assert step.gpu_count == declared
 
 
@@ -56,7 +56,7 @@ def test_data_parallel_size_contradicts():
         "global_seqlen/mean": 300_000.0,
     }
     step = assemble_step(inputs((), scalars))
-    assert [note.code for note in step.notes] == ["dp.mismatch"]
+    assert [note.code for note in step.notes] == ["dp.contradiction"]
 
 
 @pytest.mark.parametrize(

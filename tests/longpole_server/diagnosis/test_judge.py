@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from longpole_server.analysis.ledger import assemble_step
@@ -134,3 +136,17 @@ def test_stage_mfu_far_below_the_reported_one():
     assert stage.value is not None
     assert stage.value < 0.75 * 0.42
     assert "offloading or dispatch" in diagnosis.summary
+
+
+def test_scalars_that_are_no_numbers_prove_nothing():
+    nothing = {
+        "global_seqlen/balanced_max": float("nan"),
+        "global_seqlen/mean": 1000.0,
+        "timing_s/agent_loop/generate_sequences/max": float("inf"),
+        "actor/pg_clipfrac": float("nan"),
+    }
+    for seconds in (LONG_GEN, LONG_GEN | {"update_actor": 900.0}):
+        diagnosis = diagnose_step(RUN, facts(seconds, nothing, run=RUN))
+        assert diagnosis.verdict in ("rollout.unexplained", "update.unknown")
+        assert all(math.isfinite(row.value) for row in diagnosis.evidence)
+        assert not [finding for finding in diagnosis.findings if finding.evidence]
