@@ -104,8 +104,8 @@ def _derive_gpu_count(
     if derived is None or declared not in (None, derived):
         against = "which is no whole number" if declared is None else f"the run says {declared}"
         summary = (
-            f"tokens / (step x throughput) of step {inputs.step} gives {exact:.4g} GPUs, {against}: "
-            "one of them means something else."
+            f"tokens / (step x throughput) of step {inputs.step} gives {exact:.4g} GPUs, "
+            f"{against}: one of them means something else."
         )
         step = inputs.step
         notes.append(Note("gpus.contradiction", "warning", summary, "perf/throughput", step, step))
