@@ -15,7 +15,12 @@ def write_until_killed(directory: Path, first: int, num_batches: int) -> int:
     with subprocess.Popen(
         [sys.executable, "-m", "support.store_child", str(directory), str(first)],
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # A killed writer leaves the file of its last insert in the temporary directory.
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TMPDIR": str(directory.parent),
+        },
     ) as child:
         assert child.stdout is not None
         acknowledged = [int(child.stdout.readline()) for _ in range(num_batches)]
