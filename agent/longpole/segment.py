@@ -43,7 +43,7 @@ class StoredRecord:
 
 
 class UnknownVersionError(Exception):
-    """The segment was written by another version of this program."""
+    """A segment was written by another version of this program. The argument is its path."""
 
 
 def name_segment(first_sequence: int) -> str:
@@ -65,7 +65,7 @@ def encode_header(first_sequence: int) -> bytes:
     return fields + _CRC.pack(zlib.crc32(fields))
 
 
-def check_version(header: bytes) -> None:
+def check_version(path: Path, header: bytes) -> None:
     """Raise `UnknownVersionError` when an intact header names another version of the format.
 
     A damaged header says nothing and passes.
@@ -77,7 +77,7 @@ def check_version(header: bytes) -> None:
         return
     magic, version, _ = _HEADER.unpack(fields)
     if magic != _MAGIC or version != _VERSION:
-        raise UnknownVersionError(version)
+        raise UnknownVersionError(path)
 
 
 def encode_record(sequence: int, payload: bytes) -> bytes:

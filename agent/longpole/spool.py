@@ -8,34 +8,21 @@ sequence number, surviving a crash at any byte.
     └── SpoolFullError     no room, and the spool was told not to drop
 """
 
-import errno
 import os
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from longpole.durable import (
-    Cursor,
-    DirectoryLockedError,
-    lock_directory,
-    sync_data,
-    sync_directory,
-)
+from longpole.durable import Cursor, DirectoryLockedError, lock_directory, sync_data
 from longpole.segment import (
     HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
-    StoredRecord,
+    RECORD_OVERHEAD_BYTES,
     UnknownVersionError,
-    check_version,
-    encode_header,
-    encode_record,
-    find_segments,
-    name_segment,
-    open_segment,
-    read_segment,
 )
+from longpole.segment_chain import SegmentChain, read_records
 
 # Dropping the oldest frees whole segments: at most this part of the spool at once.
 _MIN_SEGMENTS = 4
@@ -61,14 +48,6 @@ class SpoolRecord:
 
     sequence: int
     payload: bytes
-
-
-@dataclass(slots=True)
-class _Segment:
-    path: Path
-    first_sequence: int
-    last_sequence: int
-    num_bytes: int
 
 
 class Spool:
@@ -106,12 +85,8 @@ class Spool:
         self._sync_lock = threading.Lock()
         self._cursor_lock = threading.Lock()
         self._num_dropped = 0
-        self._num_damaged = 0
         self._failure = ""
-        self._last_sequence = 0
-        self._durable_sequence = 0
-        self._segments: list[_Segment] = []
-        self._active_fd = -1
+        self._is_open = True
         # Where the last read ended: (sequence, offset behind it). Reads mostly go on from there.
         self._position = (0, 0)
         with ExitStack() as opened, _refusals_of(directory):
@@ -119,7 +94,10 @@ class Spool:
             opened.callback(os.close, lock_directory(directory))
             self._cursor = Cursor(directory / "acknowledged")
             opened.callback(self._cursor.close)
-            self._load_segments()
+            self._chain = SegmentChain(directory, self._cursor.value, self._sync_file)
+            opened.callback(self._chain.close)
+            self._durable_sequence = self._chain.last_sequence
+            self._chain.free(self._cursor.value)
             self._opened = opened.pop_all()
 
     @property
@@ -130,18 +108,18 @@ class Spool:
     @property
     def num_damaged(self) -> int:
         """Records that were on disk but unreadable when the spool was opened."""
-        return self._num_damaged
+        return self._chain.num_damaged
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all segments on disk."""
         with self._state_lock:
-            return sum(segment.num_bytes for segment in self._segments)
+            return self._chain.num_bytes
 
     @property
     def last_sequence(self) -> int:
         """Sequence of the newest record, 0 when there never was one."""
-        return self._last_sequence
+        return self._chain.last_sequence
 
     @property
     def durable_sequence(self) -> int:
@@ -157,8 +135,8 @@ class Spool:
     def num_pending(self) -> int:
         """Records held and not acknowledged."""
         with self._state_lock:
-            oldest = self._segments[0].first_sequence - 1
-            return max(0, self._last_sequence - max(self._cursor.value, oldest))
+            done = max(self._cursor.value, self._chain.first_sequence - 1)
+            return max(0, self._chain.last_sequence - done)
 
     def append(self, payload: bytes) -> int:
         """Append a record and return its sequence. Durable only after `sync`.
@@ -170,15 +148,9 @@ class Spool:
         """
         with self._state_lock:
             self._check_usable()
-            record = encode_record(self._last_sequence + 1, payload)
             with _refusals_of(self.directory):
-                self._make_room(len(record))
-                segment = self._segments[-1]
-                self._write(record, segment.num_bytes)
-            segment.num_bytes += len(record)
-            segment.last_sequence += 1
-            self._last_sequence += 1
-            return self._last_sequence
+                self._make_room(len(payload) + RECORD_OVERHEAD_BYTES)
+                return self._chain.append(payload)
 
     def sync(self) -> None:
         """Make everything appended so far durable (fsync). Group commit is the caller's.
@@ -190,11 +162,11 @@ class Spool:
         with self._sync_lock:
             with self._state_lock:
                 self._check_usable()
-                target = self._last_sequence
+                target = self._chain.last_sequence
                 if target == self._durable_sequence:
                     return
                 # A duplicate, since an append may meanwhile begin a new segment.
-                fd = os.dup(self._active_fd)
+                fd = os.dup(self._chain.active_fd)
             try:
                 self._sync_file(fd)
             finally:
@@ -215,15 +187,11 @@ class Spool:
         with self._state_lock:
             self._check_usable()
             durable = self._durable_sequence
-            segments = [
-                (segment.path, segment.first_sequence, segment.num_bytes)
-                for segment in self._segments
-                if after < segment.last_sequence and segment.first_sequence <= durable
-            ]
+            segments = self._chain.list_after(after, durable)
         found: list[SpoolRecord] = []
         num_bytes = 0
-        for path, first_sequence, end in segments:
-            for record in self._read_segment(path, first_sequence, end, after):
+        for segment in segments:
+            for record in read_records(segment, after, self._position):
                 num_bytes += len(record.payload)
                 if record.sequence > durable or (found and num_bytes > max_bytes):
                     return found
@@ -249,7 +217,7 @@ class Spool:
             ValueError: There is no such record yet.
             SpoolError: The disk refused.
         """
-        if sequence > self._last_sequence:
+        if sequence > self._chain.last_sequence:
             raise ValueError(f"record {sequence} was never appended")
         with self._cursor_lock:
             self._check_usable()
@@ -258,152 +226,41 @@ class Spool:
             with _refusals_of(self.directory):
                 self._cursor.write(sequence)
         with self._state_lock:
-            self._free_acknowledged()
+            self._chain.free(sequence)
 
     def close(self) -> None:
         """Sync and close. The spool can be opened again."""
-        if self._active_fd < 0:
+        if not self._is_open:
             return
         try:
             if not self._failure:
                 self.sync()
         finally:
             with self._sync_lock, self._cursor_lock, self._state_lock:
-                os.close(self._active_fd)
-                self._active_fd = -1
+                self._is_open = False
                 self._opened.close()
 
-    def _load_segments(self) -> None:
-        for first_sequence, path in find_segments(self.directory):
-            if self._segments:
-                self._num_damaged += first_sequence - self._segments[-1].last_sequence - 1
-            self._segments.append(self._check_segment(path, first_sequence))
-        last = self._segments[-1].last_sequence if self._segments else 0
-        self._last_sequence = self._durable_sequence = max(last, self._cursor.value)
-        if self._segments and last == self._last_sequence:
-            self._open_active()
-        else:
-            self._begin_segment()
-        self._free_acknowledged()
-
-    def _check_segment(self, path: Path, first_sequence: int) -> _Segment:
-        size = path.stat().st_size
-        sequence, end = first_sequence - 1, min(size, HEADER_BYTES)
-        with open_segment(path) as file:
-            try:
-                check_version(file.read(HEADER_BYTES))
-            except UnknownVersionError as error:
-                raise SpoolError(
-                    f"{path} was written by another version of Longpole; "
-                    f"go back to that version, or move {self.directory} away"
-                ) from error
-            for record in read_segment(file, HEADER_BYTES, size, first_sequence):
-                self._num_damaged += record.sequence - sequence - 1
-                sequence, end = record.sequence, record.end
-        return _Segment(path, first_sequence, sequence, end)
-
-    def _open_active(self) -> None:
-        """Go on writing behind the last intact record of the newest segment."""
-        segment = self._segments[-1]
-        self._active_fd = os.open(segment.path, os.O_RDWR)
-        if segment.num_bytes < HEADER_BYTES:
-            segment.num_bytes = 0
-            self._write(encode_header(segment.first_sequence), 0)
-            segment.num_bytes = HEADER_BYTES
-        os.ftruncate(self._active_fd, segment.num_bytes)
-        # What a killed process wrote may not have reached the disk yet.
-        os.fsync(self._active_fd)
-        sync_directory(self.directory)
-
-    def _begin_segment(self) -> None:
-        """Seal the active segment and begin the next one, both durably."""
-        first_sequence = self._last_sequence + 1
-        path = self.directory / name_segment(first_sequence)
-        if self._active_fd >= 0:
-            self._sync_file(self._active_fd)
-            self._durable_sequence = self._last_sequence
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            header = encode_header(first_sequence)
-            if os.write(fd, header) != len(header):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(fd)
-            sync_directory(self.directory)
-        except OSError:
-            os.close(fd)
-            with suppress(OSError):
-                path.unlink()
-            raise
-        if self._active_fd >= 0:
-            os.close(self._active_fd)
-        self._active_fd = fd
-        self._segments.append(_Segment(path, first_sequence, self._last_sequence, HEADER_BYTES))
-
     def _make_room(self, num_bytes: int) -> None:
+        """Make room for a record in the newest segment, within the bound."""
         if num_bytes > min(self.max_bytes - HEADER_BYTES, MAX_PAYLOAD_BYTES):
             raise SpoolFullError(
                 f"a record of {num_bytes} bytes is larger than the spool of {self.max_bytes} bytes"
             )
-        active = self._segments[-1]
-        if active.num_bytes > HEADER_BYTES and active.num_bytes + num_bytes > self._segment_bytes:
-            self._free_acknowledged()
+        chain = self._chain
+        if not chain.is_active_empty and chain.active_bytes + num_bytes > self._segment_bytes:
             self._check_bound(num_bytes + HEADER_BYTES)
-            self._begin_segment()
-            self._free_acknowledged()
-        while sum(segment.num_bytes for segment in self._segments) + num_bytes > self.max_bytes:
+            chain.begin_segment()
+            self._durable_sequence = chain.last_sequence
+            chain.free(self._cursor.value)
+        while chain.num_bytes + num_bytes > self.max_bytes:
             self._check_bound(num_bytes)
-            if len(self._segments) == 1:
-                self._begin_segment()
-            oldest = self._segments[0]
-            oldest.path.unlink()
-            first_kept = max(oldest.first_sequence, self._cursor.value + 1)
-            self._num_dropped += max(0, oldest.last_sequence - first_kept + 1)
-            del self._segments[0]
+            first, last = chain.drop_oldest()
+            self._num_dropped += max(0, last - max(first, self._cursor.value + 1) + 1)
 
     def _check_bound(self, num_bytes: int) -> None:
-        held = sum(
-            segment.num_bytes
-            for segment in self._segments
-            if segment.last_sequence > self._cursor.value
-        )
-        if not self._drop_oldest and held + num_bytes > self.max_bytes:
+        held_bytes = self._chain.count_bytes_after(self._cursor.value)
+        if not self._drop_oldest and held_bytes + num_bytes > self.max_bytes:
             raise SpoolFullError(f"{self.directory} holds its bound of {self.max_bytes} bytes")
-
-    def _free_acknowledged(self) -> None:
-        while len(self._segments) > 1:
-            oldest = self._segments[0]
-            if oldest.last_sequence > self._cursor.value:
-                return
-            with suppress(FileNotFoundError):
-                oldest.path.unlink()
-            del self._segments[0]
-
-    def _write(self, data: bytes, offset: int) -> None:
-        """Write all of `data` at `offset` of the active segment, or nothing."""
-        view = memoryview(data)
-        written = 0
-        try:
-            while written < len(data):
-                written += os.pwrite(self._active_fd, view[written:], offset + written)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._active_fd, offset)
-            raise
-
-    def _read_segment(
-        self, path: Path, first_sequence: int, end: int, after: int
-    ) -> Iterator[StoredRecord]:
-        sequence, offset = self._position
-        if sequence != after or after < first_sequence:
-            sequence, offset = first_sequence - 1, HEADER_BYTES
-        try:
-            file = open_segment(path)
-        except FileNotFoundError:  # dropped or freed since
-            return
-        with file:
-            for record in read_segment(file, offset, end, sequence + 1):
-                if record.sequence > after:
-                    yield record
 
     def _sync_file(self, fd: int) -> None:
         try:
@@ -416,7 +273,7 @@ class Spool:
     def _check_usable(self) -> None:
         if self._failure:
             raise SpoolError(self._failure)
-        if self._active_fd < 0:
+        if not self._is_open:
             raise SpoolError(f"{self.directory} is closed")
 
 
@@ -427,5 +284,10 @@ def _refusals_of(directory: Path) -> Generator[None, None, None]:
         yield
     except DirectoryLockedError as error:
         raise SpoolLockedError(str(error)) from error
+    except UnknownVersionError as error:
+        raise SpoolError(
+            f"{error} was written by another version of Longpole; "
+            f"go back to that version, or move {directory} away"
+        ) from error
     except OSError as error:
         raise SpoolError(f"{directory} cannot be used: {error.strerror}") from error
