@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -126,19 +126,17 @@ def _server(text: str) -> str:
     return text.rstrip("/")
 
 
-class _whole:  # noqa: N801 - used like a type of argparse
-    """A whole number from `low` to `high`."""
-
-    def __init__(self, low: int, high: int) -> None:
-        self._low, self._high = low, high
-
-    def __call__(self, text: str) -> int:
-        number = int(text) if text.lstrip("+-").isdigit() else None
-        if number is None or not self._low <= number <= self._high:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a whole number from {self._low} to {self._high}"
-            )
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
         return number
+
+    return parse
 
 
 def _speed(text: str) -> float:

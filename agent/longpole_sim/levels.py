@@ -9,11 +9,8 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
 from longpole.conventions.stages import (
-    ADV,
     OLD_LOG_PROB,
-    PREPARE,
     REF,
-    REWARD,
     SAVE_CHECKPOINT,
     UPDATE_ACTOR,
     UPDATE_CRITIC,
@@ -187,7 +184,5 @@ def hanging(stage: str) -> GpuLevels:
     )
 
 
-# Stages that run on the controller or on CPUs only.
-CPU_STAGES = frozenset({PREPARE, REWARD, ADV})
 FORWARD_STAGES = frozenset({OLD_LOG_PROB, REF, VALUES})
 UPDATE_STAGES = frozenset({UPDATE_ACTOR, UPDATE_CRITIC})
