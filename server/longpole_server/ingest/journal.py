@@ -191,11 +191,12 @@ class Journal:
         self, batch: Sequence[_Waiting]
     ) -> "Sequence[tuple[Future[None], ServerError | None]]":
         """Append and sync; return what to tell each caller that still waits."""
-        outcomes: list[tuple[Future[None], ServerError | None]] = []
-        for waiting in batch:
+        outcomes = [
+            (waiting.done, self._append(waiting.entry))
+            for waiting in batch
             # A caller that went away before its turn is not stored.
-            if waiting.done.set_running_or_notify_cancel():
-                outcomes.append((waiting.done, self._append(waiting.entry)))
+            if waiting.done.set_running_or_notify_cancel()
+        ]
         try:
             self._spool.sync()
         except SpoolError as error:
