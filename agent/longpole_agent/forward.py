@@ -205,11 +205,13 @@ class Forwarder:
 
     def _note_trouble(self, answer: Answer) -> None:
         said = answer.reason if answer.status is None else f"{answer.status} {answer.reason}"
+        if answer.status in {401, 403}:
+            said = f"{said} (set LONGPOLE_TOKEN or --token-file)"
         if not self._trouble:
             self._trouble_since_s = time.monotonic()
         if said != self._trouble:
-            _log.warning("cannot deliver, data stays in the spool: %s", said.strip())
-        self._trouble = said.strip()
+            _log.warning("cannot deliver, data stays in the spool: %s", said)
+        self._trouble = said
 
     def _note_recovery(self) -> None:
         if self._trouble:

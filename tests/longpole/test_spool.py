@@ -353,6 +353,31 @@ def test_a_killed_process_loses_nothing_it_synced(tmp_path: Path) -> None:
         spool.close()
 
 
+def test_a_full_disk_costs_the_record_that_does_not_fit_and_no_other(tmp_path: Path) -> None:
+    # A limit on the size of files stands for the full disk: part of the record is written.
+    code = (
+        "import resource, sys; from pathlib import Path; from longpole.spool import *\n"
+        "spool = Spool(Path(sys.argv[1])); spool.append(b'one'); spool.sync()\n"
+        "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))\n"
+        "try: spool.append(b'x' * 5000)\n"
+        "except SpoolError as error: print(error)\n"
+        "print(spool.append(b'two'))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))\n"
+        "print(spool.append(b'y' * 5000)); spool.close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    refusal, second, third = done.stdout.splitlines()
+    assert "cannot be used: File too large" in refusal
+    assert (second, third) == ("2", "3")
+    spool = Spool(tmp_path)
+    assert payloads(spool) == [b"one", b"two", b"y" * 5000]
+    assert spool.num_damaged == 0
+    spool.close()
+
+
 def test_many_threads_append_sync_read_and_acknowledge(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=2000)
     num_writers, num_each = 6, 200

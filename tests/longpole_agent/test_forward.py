@@ -94,6 +94,17 @@ def test_retries_until_the_server_takes_it(setup: Setup) -> None:
     forwarder.close(5)
 
 
+def test_a_wrong_token_is_said_once_and_loses_nothing(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    setup.add(b"one")
+    forwarder = setup.start(*[Answer(401, "who are you?")] * 5)
+    wait_until(lambda: setup.counters.forwarded == 1)
+    line = "401 who are you? (set LONGPOLE_TOKEN or --token-file)"
+    assert caplog.text.count(line) == 1
+    forwarder.close(5)
+
+
 def test_what_the_server_refuses_is_dropped_and_counted(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:

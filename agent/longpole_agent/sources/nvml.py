@@ -18,6 +18,7 @@ import pynvml
 
 from longpole_agent.sources.gpu import make_point, make_process_point, name_gpu
 from longpole_agent.sources.source import Attributes, Point
+from longpole_agent.sources.timer import Timer
 
 _log = logging.getLogger(__name__)
 
@@ -181,21 +182,21 @@ class NvmlSource:
         self._first_retry_ns = int(first_retry_s * 1e9)
         self._max_retry_ns = int(max_retry_s * 1e9)
         self._retry_ns = self._first_retry_ns
-        self._retry_at_ns = 0
+        self._retry = Timer()
         self._initialized = False
         self._devices: list[_Device] = []
         self._lost: set[str] = set()
         self._all_named = True
         self._said = ""
-        self._processes_due_ns = 0
+        self._processes = Timer()
 
     def sample(self, ts_ns: int) -> Sequence[Point]:
         """Return the points of all GPUs that answer."""
-        if ts_ns >= self._retry_at_ns and not self._is_complete():
+        if not self._is_complete() and self._retry.is_due(ts_ns):
             self._initialize(ts_ns)
-        with_processes = bool(self._devices) and ts_ns >= self._processes_due_ns
+        with_processes = bool(self._devices) and self._processes.is_due(ts_ns)
         if with_processes:
-            self._processes_due_ns = ts_ns + _PROCESSES_EVERY_NS
+            self._processes.set(ts_ns, _PROCESSES_EVERY_NS)
         points: list[Point] = []
         for device in list(self._devices):
             points += self._sample_or_drop(device, ts_ns, with_processes=with_processes)
@@ -211,7 +212,7 @@ class NvmlSource:
     def _initialize(self, ts_ns: int) -> None:
         """Begin anew with the driver; devices that were lost may be back."""
         self._shut_down()
-        self._retry_at_ns = ts_ns + self._retry_ns
+        self._retry.set(ts_ns, self._retry_ns)
         self._retry_ns = min(2 * self._retry_ns, self._max_retry_ns)
         try:
             pynvml.nvmlInit()
@@ -261,7 +262,7 @@ class NvmlSource:
         if device.uuid in self._lost:  # found again, and still lost
             return
         self._lost.add(device.uuid)
-        self._retry_at_ns = ts_ns + self._first_retry_ns
+        self._retry.set(ts_ns, self._first_retry_ns)
         self._say(logging.WARNING, f"GPU {device.uuid} is lost ({reason}); going on without it")
 
     def _shut_down(self) -> None:
@@ -314,16 +315,16 @@ def _sample_device(device: _Device, ts_ns: int) -> list[Point]:
 def _read_activity(device: _Device, ts_ns: int) -> Values:
     """Return activity since the sample before, as far as each counter is supported."""
     gpm = device.gpm
-    if gpm is None:
+    if gpm is None or 0 <= ts_ns - gpm.before_ns < _GPM_APART_NS:
         return ()
     try:
         pynvml.nvmlGpmSampleGet(device.handle, gpm.after)
-        apart_ns, gpm.before_ns = ts_ns - gpm.before_ns, ts_ns
-        gpm.before, gpm.after = gpm.after, gpm.before
-        if not _GPM_APART_NS <= apart_ns < ts_ns:
+        is_first, gpm.before_ns = not gpm.before_ns, ts_ns
+        older, newer = gpm.before, gpm.after
+        gpm.before, gpm.after = newer, older
+        if is_first:
             return ()
-        # The two are swapped already: the older one lies in `after`.
-        answer = _ask_gpm(gpm.after, gpm.before)
+        answer = _ask_gpm(older, newer)
     except pynvml.NVMLError as error:
         if _code(error) in _DEVICE_GONE:
             raise _GoneError(str(error)) from error

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from longpole.spool import Spool
 from longpole_agent.counters import Counters
 from longpole_agent.sources.source import Kind, Point
+from longpole_agent.sources.timer import Timer
 
 _EVERY_NS = 10_000_000_000
 _PREFIX = "longpole.agent."
@@ -18,13 +19,13 @@ class OwnSource:
     def __init__(self, spool: Spool, counters: Counters) -> None:
         self._spool = spool
         self._counters = counters
-        self._next_ns = 0
+        self._timer = Timer()
 
     def sample(self, ts_ns: int) -> Sequence[Point]:
         """Return the counters when they are due."""
-        if ts_ns < self._next_ns:
+        if not self._timer.is_due(ts_ns):
             return []
-        self._next_ns = ts_ns + _EVERY_NS
+        self._timer.set(ts_ns, _EVERY_NS)
         counters = self._counters
         values: tuple[tuple[str, str, Kind, int], ...] = (
             ("spool.records", "{record}", "total", self._spool.num_pending),

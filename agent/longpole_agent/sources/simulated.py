@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from longpole_agent.sources.gpu import METRIC_OF_COLUMN, make_point, make_process_point, name_gpu
 from longpole_agent.sources.source import Attributes, Point
+from longpole_agent.sources.timer import Timer
 
 _log = logging.getLogger(__name__)
 
@@ -61,16 +62,16 @@ class SimulatedSource:
         self._gpus: Sequence[SimulatedGpu] = ()
         self._energy_joules: dict[str, float] = {}
         self._last_ns = 0
-        self._processes_due_ns = 0
+        self._processes = Timer()
 
     def sample(self, ts_ns: int) -> Sequence[Point]:
         """Return the levels of now with a little noise; energy is integrated from power."""
         self._reload()
         passed_s = (ts_ns - self._last_ns) / 1e9 if self._last_ns else 0.0
         self._last_ns = ts_ns
-        with_processes = bool(self._gpus) and ts_ns >= self._processes_due_ns
+        with_processes = bool(self._gpus) and self._processes.is_due(ts_ns)
         if with_processes:
-            self._processes_due_ns = ts_ns + _PROCESSES_EVERY_NS
+            self._processes.set(ts_ns, _PROCESSES_EVERY_NS)
         points: list[Point] = []
         for gpu in self._gpus:
             points += self._sample_gpu(gpu, ts_ns, passed_s)

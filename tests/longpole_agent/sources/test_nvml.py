@@ -174,6 +174,31 @@ def test_activity_counters_can_be_left_to_others(tmp_path: Path, make_child: Mak
     assert stub.num_calls("gpm") == 0
 
 
+def test_activity_is_averaged_over_no_less_than_nvml_wants(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    child = make_child(stub.environment)
+    told = [
+        "hw.gpu.sm_active" in child.sample(number * 0.04).gpus["GPU-00000000"]
+        for number in range(7)
+    ]
+    assert told == [False, False, False, True, False, False, True]
+
+
+def test_a_clock_that_is_set_back_stops_nothing(tmp_path: Path, make_child: MakeChild) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.add_device()
+    child = make_child(stub.environment)
+    assert child.sample(5000).processes
+    assert not child.sample(5001).processes
+    sample = child.sample(1000)
+    assert sample.processes
+    assert "hw.gpu.sm_active" in sample.gpus["GPU-00000000"]
+    assert not child.sample(1009).processes
+
+
 def test_a_lost_gpu_drops_out_and_comes_back(tmp_path: Path, make_child: MakeChild) -> None:
     stub = NvmlStub(tmp_path / "nvml")
     stub.add_device()
