@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -179,10 +180,9 @@ def test_after_a_crash_a_second_attempt_resumes(server: FakeServer) -> None:
         (span.resource[names.RUN_ATTEMPT], span.attributes[names.ITERATION])
         for span in server.received.named("rl.loop")
     ]
-    assert sorted(loops) == [
-        *[(1, step) for step in range(1, 7)],
-        *[(2, step) for step in range(6, 9)],
-    ]
+    # The last step before a crash may die in the trainer's buffers with it.
+    assert [step for attempt, step in loops if attempt == 1 and step != 6] == [1, 2, 3, 4, 5]
+    assert [step for attempt, step in loops if attempt == 2] == [6, 7, 8]
     ends = server.received.events_named("rl.run.end")
     assert [event.resource[names.RUN_ATTEMPT] for event in ends] == [2]
 
@@ -192,6 +192,6 @@ def test_an_agent_that_cannot_run_is_one_clear_line(server: FakeServer, tmp_path
     with run_demo(server, "--token-file", str(missing)) as process:
         _, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
-    assert "the agent of sim-node-0 ended with status" in complaints
+    assert re.match(r"longpole demo: the agent of sim-node-\d ended with status 2: ", complaints)
     assert "no such token" in complaints
     assert len(complaints.splitlines()) == 1
