@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from dash import Dash
 from fastapi import FastAPI
+
 from longpole_dashboards.addresses import RUN_PATH, RUNS_PATH, STEP_PATH
 from longpole_dashboards.live import register_push
 from longpole_dashboards.pages import run, runs, step

@@ -9,8 +9,8 @@ from longpole_dashboards.formats import format_ratio, format_value
 DEFINITIONS: Mapping[str, str] = MappingProxyType(
     {
         "share": (
-            "Exclusive seconds of a stage over the seconds of its step. Nothing is counted twice, "
-            "and time that no stage covers is shown as unattributed."
+            "Exclusive seconds of a stage over the seconds of its step. Nothing is counted twice; "
+            "what no stage covers is shown as unattributed."
         ),
         "outside": (
             "Validation and checkpoints that ran between two steps: not part of any step's seconds."
@@ -18,8 +18,8 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
         "step_time": "Wall-clock seconds from the start of a step to its end on the controller.",
         "throughput": "All tokens of a step over its seconds and the GPUs the run holds.",
         "mfu_actor": (
-            "Model FLOPs utilisation of the actor's update: the FLOPs its tokens need over what the "
-            "GPUs could do in dense bf16 in that time."
+            "Model FLOPs utilisation of the actor's update: the FLOPs its tokens need over what "
+            "the GPUs could do in dense bf16 in that time."
         ),
         "mfu_step": (
             "Model FLOPs utilisation of the whole step: useful FLOPs of every stage over what all "
@@ -39,8 +39,8 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
         ),
         "idle": "Stretches in which GPUs of the run stood idle while the loop ran.",
         "partial": (
-            "If generation had stopped once this share of the samples was done, it would have ended "
-            "that much earlier. The rest would have been carried over to the next step."
+            "If generation had stopped once this share of the samples was done, it would have "
+            "ended that much earlier. The rest would have been carried over to the next step."
         ),
     }
 )
@@ -60,9 +60,10 @@ SOURCES: Mapping[str, str] = MappingProxyType(
 )
 
 
-def not_reported(source: str) -> str:
+def not_reported(source: str, subject: str = "") -> str:
     """Return what to say where a value is missing: which source would provide it."""
-    return f"Not reported. Would come from {SOURCES[source]}."
+    start = f"{subject}: not reported" if subject else "Not reported"
+    return f"{start}, would come from {SOURCES[source]}."
 
 
 def metric_label(name: str) -> str:
@@ -71,7 +72,7 @@ def metric_label(name: str) -> str:
         return f"share of {name.removeprefix('share/').replace('_', ' ')}"
     canonical = metrics.CANONICAL_OF_ALIAS.get(name, name)
     kind = metrics.METRICS.get(canonical)
-    return kind.label if kind is not None else name
+    return kind.label if kind is not None else name.replace("/", " ").replace("_", " ")
 
 
 def format_metric(name: str, value: float | None, unit: str) -> str:

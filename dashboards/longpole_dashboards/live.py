@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 
 from dash import Dash, ctx, set_props
+
 from longpole_dashboards.formats import NS_PER_MS
 from longpole_server.service import Change, ChangeFeed
 

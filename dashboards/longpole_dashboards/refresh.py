@@ -17,12 +17,13 @@ from typing import Generic, TypeVar
 
 from dash import Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
+
 from longpole_dashboards.addresses import Query
-from longpole_dashboards.components.notice import error_notice
+from longpole_dashboards.components.notice import error_notice, missing_notice
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.theme import DEFAULT_THEME, ThemeName
-from longpole_server.errors import ServerError
+from longpole_server.errors import NotFoundError, ServerError
 from longpole_server.service import Service
 
 LOG = logging.getLogger(__name__)
@@ -145,6 +146,8 @@ def _render(
         reading = group.read(service, view)
         for index, panel in enumerate(group.panels):
             _render_panel(panel, str(index), reading, view, known, rendered)
+    except NotFoundError as error:
+        return _Rendered([no_update] * num_outputs, {}, missing_notice(error.message, error.hint))
     except ServerError as error:
         return _Rendered([no_update] * num_outputs, {}, error_notice(error.message, error.hint))
     except Exception:  # noqa: BLE001 - the page must say that it is not up to date, and try again

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
+
 from longpole_dashboards.addresses import RUNS_PATH, Query
 from longpole_dashboards.components.notice import empty_state
+from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.live import TICK_ID
 from longpole_dashboards.theme import DEFAULT_THEME, FONT_FAMILY, MONO_FAMILY, css_variables
 
@@ -106,7 +108,7 @@ def _header() -> Component:
                 id="pause",
                 className="lp-button",
                 title="Pause (space)",
-                **{"aria-label": "Pause or resume live updates"},
+                **attributes(aria_label="Pause or resume live updates"),
             ),
             html.Button("Jump to live", id="jump", className="lp-button lp-jump", hidden=True),
             html.Button(
@@ -114,7 +116,7 @@ def _header() -> Component:
                 id="theme-toggle",
                 className="lp-button",
                 title="Dark or light",
-                **{"aria-label": "Switch between dark and light"},
+                **attributes(aria_label="Switch between dark and light"),
             ),
         ],
         className="lp-header-row",

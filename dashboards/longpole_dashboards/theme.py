@@ -72,7 +72,7 @@ ROLES: Mapping[ThemeName, Roles] = MappingProxyType(
             warn="#f0b13c",
             bad="#f2705f",
             absent="#12151b",
-            heat=("#161b24", "#1d3a5f", "#1f6f8b", "#3fae9b", "#a9d86e", "#fbf2a6"),
+            heat=("#171c25", "#1c3048", "#1f4b63", "#286f7c", "#4f9a86", "#a5c99a"),
         ),
         "light": Roles(
             canvas="#f4f5f7",

@@ -56,7 +56,7 @@ VERDICT_KINDS: tuple[VerdictKind, ...] = (
     VerdictKind(
         "rollout.long_tail",
         "Rollout waits for a few long samples",
-        "The slowest sample spans 85 % of generation and is 1.5 times the mean; its tokens explain it.",
+        "The slowest sample spans 85 % of generation, 1.5 times the mean; its tokens explain it.",
         "Partial rollout, length-aware batching, early abort, an asynchronous pipeline",
     ),
     VerdictKind(

@@ -1,11 +1,12 @@
 """An in-memory `Service` with believable runs, driven by a clock that tests move."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from statistics import median
 
 import numpy as np
+
 from longpole.conventions import stages
 from longpole_server.errors import NotFoundError
 from longpole_server.model.diagnosis import (
@@ -22,7 +23,15 @@ from longpole_server.model.diagnosis import (
 )
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
-from longpole_server.model.step import Gap, Note, OutsideStage, StageTime, Step, SyncPhase
+from longpole_server.model.step import (
+    Confidence,
+    Gap,
+    Note,
+    OutsideStage,
+    StageTime,
+    Step,
+    SyncPhase,
+)
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service import (
     ChangeFeed,
@@ -31,7 +40,6 @@ from longpole_server.service import (
     TrajectoryDistribution,
     TrajectorySort,
 )
-
 from support.dashboard_workload import (
     ASYNC_STAGES,
     PlannedStep,
@@ -205,7 +213,7 @@ class FakeService:
             gpus=make_gpus(spec),
             replicas=tuple(f"replica-{i}" for i in range(4)) if spec.has_trajectories else (),
             lanes=(),
-            sync_phases=self._sync_phases(planned),
+            sync_phases=self._sync_phases(spec, planned),
             diagnosis=self._diagnose(spec, [made]),
             previous=step - 1 if step - 1 in numbers else None,
             following=step + 1 if step + 1 in numbers else None,
@@ -216,7 +224,7 @@ class FakeService:
         self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
     ) -> Sequence[Trajectory]:
         found = list(self._trajectories(run_id, step))
-        keys = {
+        keys: dict[str, Callable[[Trajectory], float]] = {
             "duration": lambda t: t.duration_s,
             "output_tokens": lambda t: t.output_tokens or 0,
             "start": lambda t: t.start_ns,
@@ -425,9 +433,9 @@ class FakeService:
             Gap(*adv, stages.ADV, "hybrid", spec.gpu_count, (adv[1] - adv[0]) / S * spec.gpu_count),
         )
 
-    def _sync_phases(self, planned: PlannedStep) -> tuple[SyncPhase, ...]:
+    def _sync_phases(self, spec: RunSpec, planned: PlannedStep) -> tuple[SyncPhase, ...]:
         window = planned.window(stages.UPDATE_WEIGHTS)
-        if window is None or window[1] > self._now_ns:
+        if window is None or spec.state == "imported" or window[1] > self._now_ns:
             return ()
         names = (("release_kv", 0.12), ("transfer", 0.66), ("finalize", 0.10), ("resume_kv", 0.12))
         start, phases = window[0], list[SyncPhase]()
@@ -494,7 +502,7 @@ class FakeService:
         )
 
 
-def _verdict(spec: RunSpec) -> tuple[str | None, str | None]:  # type: ignore[return]
+def _verdict(spec: RunSpec) -> tuple[str, Confidence]:
     if spec.mode != "sync":
         return "async.trainer_starved", "medium"
     if not spec.has_trajectories:

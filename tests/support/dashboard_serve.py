@@ -9,8 +9,8 @@ import time
 
 import uvicorn
 from fastapi import FastAPI
-from longpole_dashboards.app import mount
 
+from longpole_dashboards.app import mount
 from support.dashboard_fake_service import FakeService
 
 

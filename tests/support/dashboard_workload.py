@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
+
 from longpole.conventions import stages
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.run import RunState
 from longpole_server.model.trajectory import Trajectory
-from numpy.typing import NDArray
 
 S = 1_000_000_000
 
@@ -236,7 +237,7 @@ def make_heatmap(
             if stage == stages.GEN and inside.any():
                 ends = np.sort([t.end_ns for t in make_trajectories(spec, planned)] or [end])
                 running = 1 - np.searchsorted(ends, centres_ns[inside]) / len(ends)
-                tail[inside] = np.clip(0.16 + 0.95 * running, 0, 1)
+                tail[inside] = np.minimum(0.16 + 0.95 * running, 1.0)
     rng = np.random.default_rng((spec.seed, 99))
     gain = rng.normal(1, 0.02, lanes)[:, None]
     noise = np.random.default_rng((spec.seed, int(centres_ns[0] // S))).normal(
@@ -245,6 +246,6 @@ def make_heatmap(
     weight = tail if column else np.where(tail > 0.2, 1, 0.9)
     values = level * weight * gain * (1 + noise)
     limit = 700.0 if field_name == "power_watts" else 1.0
-    values = np.clip(values, 0.0, limit)
+    values = np.minimum(np.maximum(values, 0.0), limit)
     values[:, (centres_ns < spec.start_ns) | (centres_ns > now_ns)] = np.nan
     return values.astype(np.float32)

@@ -2,8 +2,10 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
+
+from longpole_dashboards.addresses import RUNS_PATH
 
 
 def error_notice(message: str, hint: str = "") -> Component:
@@ -11,6 +13,16 @@ def error_notice(message: str, hint: str = "") -> Component:
     return html.Div(
         [html.Strong(message), html.Span(f" {hint}" if hint else "")],
         className="lp-notice",
+        role="alert",
+    )
+
+
+def missing_notice(message: str, hint: str = "") -> Component:
+    """Return what a page shows instead of its panels when its subject does not exist."""
+    link = dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
+    return html.Div(
+        empty_state(message, html.P(hint) if hint else "", html.P(link)),
+        className="lp-notice-missing",
         role="alert",
     )
 

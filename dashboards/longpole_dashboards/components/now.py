@@ -4,8 +4,9 @@
 
 from dash import html
 from dash.development.base_component import Component
+
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.components.panel import age
+from longpole_dashboards.components.panel import age, attributes
 from longpole_dashboards.formats import NS_PER_MS, Zone, format_duration
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import stage_colour, stage_label
@@ -49,12 +50,12 @@ def _ended(run: RunSummary, zone: Zone) -> Component:
 
 def _open(stage: OpenStage) -> Component:
     label = "between stages" if stage.stage == "step" else stage_label(stage.stage)
-    attributes = {
-        "data-since-ms": str(stage.since_ns // NS_PER_MS),
-        "data-usual-s": "" if stage.usual_s is None else f"{stage.usual_s:.3f}",
-        "data-longest-s": "" if stage.usual_max_s is None else f"{stage.usual_max_s:.3f}",
-        "data-hang-factor": f"{HANG_FACTOR:g}",
-    }
+    timing = attributes(
+        data_since_ms=stage.since_ns // NS_PER_MS,
+        data_usual_s=stage.usual_s,
+        data_longest_s=stage.usual_max_s,
+        data_hang_factor=HANG_FACTOR,
+    )
     step = "" if stage.step is None else f"step {stage.step}"
     usual = (
         html.Span(
@@ -75,7 +76,7 @@ def _open(stage: OpenStage) -> Component:
                     ),
                     html.Span(label, className="lp-now-title"),
                     html.Span(step, className="lp-now-step"),
-                    html.Span(className="lp-now-age", **{"data-age": "text"}),
+                    html.Span(className="lp-now-age", **attributes(data_age="text")),
                 ],
                 className="lp-now-line",
             ),
@@ -98,7 +99,7 @@ def _open(stage: OpenStage) -> Component:
         ],
         className="lp-gauge",
         style={"--stage": stage_colour(stage.stage)},
-        **attributes,
+        **timing,
     )
 
 

@@ -3,12 +3,14 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from collections.abc import Sequence
+from typing import Any
 
 import dash_mantine_components as dmc
+import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
-_BLANK_FIGURE = {
+_BLANK_FIGURE: dict[str, Any] = {
     "data": [],
     "layout": {
         "xaxis": {"visible": False},
@@ -17,7 +19,9 @@ _BLANK_FIGURE = {
         "plot_bgcolor": "rgba(0,0,0,0)",
     },
 }
-_GRAPH_CONFIG = {
+# Height of a figure that only says why there is none.
+_MESSAGE_PX = 160
+_GRAPH_CONFIG: Any = {
     "displaylogo": False,
     "responsive": True,
     "showAxisDragHandles": False,
@@ -83,6 +87,13 @@ def graph(graph_id: str, height_px: int) -> Component:
     )
 
 
+def fit_height(figure: go.Figure) -> tuple[go.Figure, dict[str, str]]:
+    """Move a figure's height into the style of its place, so that its width stays free."""
+    height_px = figure.layout.height or _MESSAGE_PX
+    figure.layout.height = None
+    return figure, {"height": f"{height_px:.0f}px"}
+
+
 def choice(control_id: str, options: Sequence[tuple[str, str]], value: str) -> Component:
     """Return a small control for one of a few (value, label) options."""
     return dmc.SegmentedControl(
@@ -98,8 +109,15 @@ def age(since_ms: int | None, class_name: str = "") -> Component:
     """Return a place where the browser writes how long ago a moment was, every second."""
     if since_ms is None:
         return html.Span("–", className=class_name)
-    attributes = {"data-since-ms": str(since_ms)}
-    return html.Span(className=class_name, **attributes)
+    return html.Span(className=class_name, **attributes(data_since_ms=since_ms))
+
+
+def attributes(**values: object) -> dict[str, Any]:
+    """Return `data-` and `aria-` attributes, written here with underscores, for a component."""
+    return {
+        name.replace("_", "-"): "" if value is None else str(value)
+        for name, value in values.items()
+    }
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> Component:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from dash import html
 from dash.development.base_component import Component
+
 from longpole_dashboards.components.panel import hinted
 from longpole_dashboards.components.sparkline import sparkline
 from longpole_dashboards.formats import ABSENT, format_change

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dash import html
 from dash.development.base_component import Component
+
 from longpole_dashboards.components.panel import hinted
 from longpole_dashboards.formats import format_count, format_duration
 from longpole_dashboards.glossary import DEFINITIONS, format_metric, metric_label
@@ -24,8 +25,8 @@ _COMPARED: Mapping[str, str] = {
 }
 
 
-def verdict_card(diagnosis: Diagnosis) -> Component:
-    """Return the header sentence of a run or step with its verdict."""
+def verdict_card(diagnosis: Diagnosis, *below: Component) -> Component:
+    """Return the header sentence of a run or step with its verdict, and what stands `below`."""
     return html.Section(
         [
             html.Div(
@@ -39,6 +40,7 @@ def verdict_card(diagnosis: Diagnosis) -> Component:
             html.H2(verdict_title(diagnosis.verdict), className="lp-verdict-title"),
             html.P(diagnosis.summary, className="lp-verdict-summary"),
             html.Div([*_cause(diagnosis), *_recoverable(diagnosis)], className="lp-verdict-foot"),
+            *below,
         ],
         className="lp-panel lp-verdict",
         style={"--family": verdict_colour(diagnosis.verdict)},
@@ -93,10 +95,14 @@ def evidence_table(rows: Sequence[Evidence]) -> Component:
                         className=f"lp-effect lp-effect-{row.effect}",
                     )
                 ),
-                html.Td(metric_label(row.metric)),
+                html.Td(
+                    [
+                        metric_label(row.metric),
+                        html.Small(f"{_LAYERS[row.layer]}, from {row.source}"),
+                    ]
+                ),
                 html.Td(format_metric(row.metric, row.value, row.unit), className="lp-number"),
                 html.Td(_compared(row), className="lp-dim"),
-                html.Td(f"{_LAYERS[row.layer]}, {row.source}", className="lp-dim"),
             ]
         )
         for row in rows

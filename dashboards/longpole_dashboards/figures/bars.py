@@ -1,10 +1,11 @@
 """Steps as bars: which seconds each bar stands for, thinned to the bars a screen can show."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole.conventions import stages
 from longpole_dashboards.formats import NS_PER_S
+from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
 
 
@@ -43,8 +44,13 @@ class StepBar:
         return f"steps {self.first_step}–{self.last_step}, mean"
 
 
-def make_bars(steps: Sequence[Step], max_bars: int) -> list[StepBar]:
-    """Return at most about `max_bars` bars; the open step and attempts are never mixed in."""
+def make_bars(
+    steps: Sequence[Step], max_bars: int, open_stage: OpenStage | None = None, now_ns: int = 0
+) -> list[StepBar]:
+    """Return at most about `max_bars` bars; the open step and attempts are never mixed in.
+
+    The open step's bar holds the stages that ended, and the open one up to `now_ns`.
+    """
     closed = [step for step in steps if step.duration_s is not None]
     size = max(1, -(-len(closed) // max_bars))
     bars: list[StepBar] = []
@@ -56,8 +62,17 @@ def make_bars(steps: Sequence[Step], max_bars: int) -> list[StepBar]:
         group.append(step)
     if group:
         bars.append(_mean(group))
-    bars.extend(_mean([step]) for step in steps if step.duration_s is None)
+    bars.extend(_open(step, open_stage, now_ns) for step in steps if step.duration_s is None)
     return bars
+
+
+def _open(step: Step, open_stage: OpenStage | None, now_ns: int) -> StepBar:
+    bar = _mean([step])
+    if open_stage is None or open_stage.step != step.step or open_stage.stage == "step":
+        return bar
+    so_far_s = max(0.0, (now_ns - open_stage.since_ns) / NS_PER_S)
+    bar.seconds[open_stage.stage] = bar.seconds.get(open_stage.stage, 0.0) + so_far_s
+    return replace(bar, length_s=max(bar.length_s, (now_ns - step.start_ns) / NS_PER_S))
 
 
 def order_stages(names: set[str]) -> list[str]:

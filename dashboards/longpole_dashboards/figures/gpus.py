@@ -5,23 +5,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
+
 from longpole.conventions import gpus
 from longpole_dashboards.figures.bands import Band, stage_bands
+from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.formats import NS_PER_MS, Zone, format_duration
 from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
-from numpy.typing import NDArray
 
 # Columns of a GPU sample that a viewer may choose, the first by default.
 HEAT_FIELDS = (
-    "utilization_ratio",
     "sm_active_ratio",
+    "utilization_ratio",
     "tensor_active_ratio",
     "dram_active_ratio",
     "power_watts",
@@ -29,6 +32,9 @@ HEAT_FIELDS = (
 )
 FIELD_LABELS = {metric.column: metric.label for metric in gpus.GPU_METRICS}
 MAX_LANES = 256
+_LANE_PX, _MAX_LANES_PX = 13.0, 460.0
+_BAND_PX, _SPACE_PX = 17.0, 5.0
+_MARGIN_PX = (4.0, 24.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +97,21 @@ def _scale(heatmap: GpuHeatmap) -> tuple[float, str, float]:
 
 
 def heat_trace(
-    rows: HeatRows, x: dict[str, object], yaxis: str, theme: ThemeName, bar: dict[str, float]
+    rows: HeatRows, x: dict[str, Any], yaxis: str, theme: ThemeName, domain: Sequence[float]
 ) -> go.Heatmap:
-    """Return the heat-map trace; `x` is its position (`x0`, `dx`), `bar` that of the scale."""
+    """Return the heat-map trace; `x` is its position (`x0`, `dx`), `domain` that of its axis."""
     roles = ROLES[theme]
     last = len(roles.heat) - 1
     text_unit = f" {rows.unit}" if rows.unit else ""
     return go.Heatmap(
-        z=rows.values,
+        z=plotted(rows.values),
         **x,
         yaxis=yaxis,
         ygap=1 if len(rows.names) <= 64 else 0,
         zmin=0,
         zmax=rows.top,
-        colorscale=[[at / last, stop] for at, stop in enumerate(roles.heat)],
-        y=list(rows.names),
+        colorscale=[(at / last, stop) for at, stop in enumerate(roles.heat)],
+        y=plotted(rows.names),
         hoverongaps=False,
         colorbar={
             "ticksuffix": text_unit,
@@ -114,13 +120,14 @@ def heat_trace(
             "outlinewidth": 0,
             "xpad": 6,
             "tickfont": {"size": 10, "color": roles.faint},
-        }
-        | bar,
+            "y": (domain[0] + domain[1]) / 2,
+            "len": (domain[1] - domain[0]) * 1.06,
+        },
         hovertemplate=f"%{{y}}<br>%{{x}}<br>%{{z:.0f}}{text_unit}<extra></extra>",
     )
 
 
-def lane_axis(rows: HeatRows) -> dict[str, object]:
+def lane_axis(rows: HeatRows) -> dict[str, Any]:
     """Return the vertical axis of a heat-map: one label per group of lanes, first lane on top."""
     return {
         "type": "category",
@@ -154,17 +161,19 @@ def gpu_heatmap(
     for stage in dict.fromkeys(band.stage for band in bands):
         figure.add_trace(_band_trace(stage, [b for b in bands if b.stage == stage], zone))
     figure.add_trace(_step_trace(steps, now_ns, span_ns, zone, theme))
+    height_px, tops = _row_tops(len(rows.names))
     if rows.names:
-        position = {
+        position: dict[str, Any] = {
             "x0": zone.local(heatmap.start_ns + heatmap.bin_ns // 2).isoformat(),
             "dx": heatmap.bin_ns / NS_PER_MS,
         }
-        figure.add_trace(heat_trace(rows, position, "y", theme, {"y": 0.42, "len": 0.86}))
+        figure.add_trace(heat_trace(rows, position, "y", theme, tops[2]))
     figure.update_layout(
         template=template(theme),
         barmode="overlay",
         uirevision=f"{heatmap.field}-{span_ns[0] if now_ns > span_ns[1] else 'live'}",
-        margin={"l": 78, "r": 52, "t": 4, "b": 24},
+        height=height_px,
+        margin={"l": 78, "r": 52, "t": _MARGIN_PX[0], "b": _MARGIN_PX[1]},
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],
@@ -173,16 +182,31 @@ def gpu_heatmap(
             "showspikes": True,
             "spikemode": "across",
             "spikesnap": "cursor",
-            "anchor": "y",
+            "anchor": "y" if rows.names else "y2",
         },
-        yaxis=lane_axis(rows) | {"domain": [0, 0.84]},
-        yaxis2=_label_axis("stage") | {"domain": [0.865, 0.93]},
-        yaxis3=_label_axis("step") | {"domain": [0.94, 1.0]},
+        yaxis=lane_axis(rows) | {"domain": tops[2], "visible": bool(rows.names)},
+        yaxis2=_label_axis("stage") | {"domain": tops[1]},
+        yaxis3=_label_axis("step") | {"domain": tops[0]},
     )
     return figure
 
 
-def _label_axis(label: str) -> dict[str, object]:
+def _row_tops(num_lanes: int) -> tuple[float, list[list[float]]]:
+    """Return the figure's height in pixels and the domains of steps, stages and lanes."""
+    lanes_px = min(_MAX_LANES_PX, _LANE_PX * num_lanes)
+    plot_px = 2 * (_BAND_PX + _SPACE_PX) + lanes_px
+    stage_top = plot_px - _BAND_PX - _SPACE_PX
+    lanes_top = stage_top - _BAND_PX - _SPACE_PX
+    pixels = (
+        (stage_top + _SPACE_PX, plot_px),
+        (lanes_top + _SPACE_PX, stage_top),
+        (0.0, lanes_top if num_lanes else 1.0),
+    )
+    domains = [[bottom / plot_px, top / plot_px] for bottom, top in pixels]
+    return plot_px + sum(_MARGIN_PX), domains
+
+
+def _label_axis(label: str) -> dict[str, Any]:
     return {
         "tickmode": "array",
         "tickvals": [0],
@@ -203,10 +227,12 @@ def _band_trace(stage: str, bands: Sequence[Band], zone: Zone) -> go.Bar:
         width=1,
         yaxis="y2",
         name=label,
-        customdata=[
-            [band.step, format_duration((band.end_ns - band.start_ns) / 1e9), _state(band)]
-            for band in bands
-        ],
+        customdata=plotted(
+            [
+                [band.step, format_duration((band.end_ns - band.start_ns) / 1e9), _state(band)]
+                for band in bands
+            ]
+        ),
         marker={
             "color": stage_colour(stage),
             "opacity": [0.55 if band.is_open else 1.0 for band in bands],
@@ -231,19 +257,23 @@ def _step_trace(
         for step in steps
         if (step.end_ns or now_ns) > span_ns[0] and step.start_ns < span_ns[1]
     ]
-    ends = [step.end_ns or max(now_ns, step.start_ns) for step in shown]
+    # Cut to the span, so that a label stands in the middle of what is seen.
+    starts = [max(step.start_ns, span_ns[0]) for step in shown]
+    ends = [min(step.end_ns or max(now_ns, step.start_ns), span_ns[1]) for step in shown]
     roles = ROLES[theme]
     return go.Bar(
         orientation="h",
-        base=[zone.local(step.start_ns) for step in shown],
-        x=[(end - step.start_ns) / NS_PER_MS for step, end in zip(shown, ends, strict=True)],
+        base=[zone.local(start) for start in starts],
+        x=[(end - start) / NS_PER_MS for start, end in zip(starts, ends, strict=True)],
         y=[0] * len(shown),
         width=1,
         yaxis="y3",
-        customdata=[
-            [step.step, format_duration(step.duration_s) if step.duration_s else "open"]
-            for step in shown
-        ],
+        customdata=plotted(
+            [
+                [step.step, format_duration(step.duration_s) if step.duration_s else "open"]
+                for step in shown
+            ]
+        ),
         text=[str(step.step) for step in shown],
         textposition="inside",
         insidetextanchor="middle",

@@ -6,8 +6,10 @@
 from collections.abc import Mapping
 
 import plotly.graph_objects as go
+
 from longpole.conventions import stages
 from longpole_dashboards.figures.bars import order_stages
+from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import format_change, format_duration, format_ratio
 from longpole_dashboards.glossary import not_reported
@@ -25,31 +27,25 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
     roles = ROLES[theme]
     names = order_stages(set(seconds))
     total = step.duration_s
-    labels = [
-        f"{format_duration(seconds[name])}"
-        + (f"  {format_ratio(seconds[name] / total)}" if total else "")
-        for name in names
-    ]
+    labels = [_label(seconds[name], total) for name in names]
     figure = go.Figure(
         go.Bar(
             orientation="h",
             x=[seconds[name] for name in names],
             y=list(range(len(names))),
             width=0.66,
-            text=labels,
-            textposition="outside",
-            cliponaxis=False,
-            textfont={"size": 11, "color": roles.text},
             marker={"color": [stage_colour(name) for name in names]},
-            customdata=[
+            customdata=plotted(
                 [
-                    stage_label(name),
-                    format_duration(seconds[name]),
-                    format_duration(usual_s.get(name)),
-                    _change(seconds[name], usual_s.get(name)),
+                    [
+                        stage_label(name),
+                        format_duration(seconds[name]),
+                        format_duration(usual_s.get(name)),
+                        _change(seconds[name], usual_s.get(name)),
+                    ]
+                    for name in names
                 ]
-                for name in names
-            ],
+            ),
             hovertemplate=(
                 "<b>%{customdata[0]}</b>  %{customdata[1]}"
                 "<br>usual %{customdata[2]}, %{customdata[3]}<extra></extra>"
@@ -67,6 +63,18 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
                 "size": 13,
                 "line": {"width": 2, "color": roles.text},
             },
+            hoverinfo="skip",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[max(seconds[name], usual_s.get(name, 0.0)) for name in names],
+            y=list(range(len(names))),
+            mode="text",
+            text=[f"   {label}" for label in labels],
+            textposition="middle right",
+            textfont={"size": 11, "color": roles.text},
+            cliponaxis=False,
             hoverinfo="skip",
         )
     )
@@ -92,6 +100,13 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
         },
     )
     return figure
+
+
+def _label(seconds: float, total: float | None) -> str:
+    if not total:
+        return format_duration(seconds)
+    share = seconds / total
+    return f"{format_duration(seconds)}   {format_ratio(share, 0 if share >= 0.095 else 1)}"
 
 
 def _change(value: float, usual: float | None) -> str:

@@ -4,9 +4,12 @@
 # pyright: reportUnknownVariableType=false
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
+
+from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
 from longpole_dashboards.glossary import not_reported
@@ -38,7 +41,7 @@ def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName)
             x=middles,
             y=counts,
             width=(edges[1] - edges[0]) * 0.9,
-            customdata=[[show(a), show(b)] for a, b in zip(edges, edges[1:], strict=False)],
+            customdata=plotted([[show(a), show(b)] for a, b in pairwise(edges)]),
             marker={
                 "color": [
                     roles.warn if middle >= tail_from else translucent(roles.accent, 0.8)
@@ -133,13 +136,15 @@ def sample_waterfall(detail: TrajectoryDetail, *, theme: ThemeName) -> go.Figure
                 y=[0] * len(parts),
                 width=0.84,
                 name=kind,
-                customdata=[
+                customdata=plotted(
                     [
-                        part.name if part.turn is None else f"{part.name}, turn {part.turn}",
-                        format_duration((part.end_ns - part.start_ns) / NS_PER_S),
+                        [
+                            part.name if part.turn is None else f"{part.name}, turn {part.turn}",
+                            format_duration((part.end_ns - part.start_ns) / NS_PER_S),
+                        ]
+                        for part in parts
                     ]
-                    for part in parts
-                ],
+                ),
                 marker={
                     "color": PART_COLOURS.get(kind, roles.faint),
                     "line": {"width": 1, "color": roles.surface},
@@ -184,7 +189,7 @@ def _whole(bars: Sequence[tuple[str, float, float]], colour: str, first_row: int
         x=[length for _, _, length in bars],
         y=[first_row + index for index in range(len(bars))],
         width=0.7,
-        customdata=[[name, format_duration(length)] for name, _, length in bars],
+        customdata=plotted([[name, format_duration(length)] for name, _, length in bars]),
         marker={"color": colour},
         hovertemplate="sample <b>%{customdata[0]}</b>  %{customdata[1]}<extra></extra>",
     )

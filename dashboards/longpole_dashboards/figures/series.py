@@ -5,10 +5,13 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
 import plotly.graph_objects as go
+
 from longpole.conventions import metrics
-from longpole_dashboards.figures.template import message_figure, template, wrap
+from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.template import STEP_TICKS, message_figure, template, wrap
 from longpole_dashboards.formats import Zone, format_count, format_duration, format_ratio
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
@@ -16,7 +19,7 @@ from longpole_server.model.step import Step
 from longpole_server.service import MetricSeries
 
 HEALTHY_MFU = 0.35
-_MFU_SERIES = (
+MFU_SERIES = (
     ("mfu_actor", "actor update"),
     ("mfu_infer", "log probabilities"),
     ("mfu_step", "whole step"),
@@ -29,10 +32,10 @@ def _x(steps: Sequence[Step], axis: str, zone: Zone) -> list[object]:
     return [step.step for step in steps]
 
 
-def _x_axis(axis: str) -> dict[str, object]:
+def _x_axis(axis: str) -> dict[str, Any]:
     if axis == "time":
         return {"type": "date", "tickformat": "%H:%M", "hoverformat": "%H:%M:%S"}
-    return {"type": "linear", "tickformat": "d"}
+    return {"type": "linear", **STEP_TICKS}
 
 
 def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go.Figure:
@@ -49,9 +52,9 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
     figure.add_trace(
         go.Scatter(
             x=x,
-            y=rates,
+            y=plotted(rates),
             mode="lines+markers",
-            customdata=numbers,
+            customdata=plotted(numbers),
             line={"width": 1.6, "color": roles.accent},
             marker={"size": 4, "color": roles.accent},
             fill="tozeroy",
@@ -63,7 +66,7 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
         go.Bar(
             x=x,
             y=durations,
-            customdata=[[s.step, format_duration(s.duration_s)] for s in closed],
+            customdata=plotted([[s.step, format_duration(s.duration_s)] for s in closed]),
             marker={"color": translucent(roles.second, 0.75)},
             yaxis="y2",
             hovertemplate="step %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
@@ -76,10 +79,11 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
     figure.update_layout(
         template=template(theme),
         uirevision=f"throughput-{axis}",
+        margin={"t": 18},
         xaxis=_x_axis(axis) | {"anchor": "y2"},
-        yaxis={"domain": [0.42, 1], "rangemode": "tozero", "nticks": 5, "fixedrange": True},
+        yaxis={"domain": [0.44, 1], "rangemode": "tozero", "nticks": 5, "fixedrange": True},
         yaxis2={
-            "domain": [0, 0.30],
+            "domain": [0, 0.28],
             "ticksuffix": " s",
             "nticks": 3,
             "rangemode": "tozero",
@@ -88,7 +92,7 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
         shapes=shapes,
         annotations=[
             _corner("tokens/s/GPU", 1.0, roles.faint),
-            _corner("step time", 0.33, roles.faint),
+            _corner("step time", 0.28, roles.faint),
         ],
     )
     if not known:
@@ -109,7 +113,7 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
     closed = [step for step in steps if step.duration_s is not None]
     known = {
         name: [getattr(step, name) for step in closed]
-        for name, _ in _MFU_SERIES
+        for name, _ in MFU_SERIES
         if any(getattr(step, name) is not None for step in closed)
     }
     if not known:
@@ -117,44 +121,33 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
     roles = ROLES[theme]
     x = _x(closed, axis, zone)
     figure = go.Figure()
-    for (name, label), colour in zip(
-        _MFU_SERIES, (roles.accent, roles.second, roles.good), strict=True
-    ):
+    for name, label in MFU_SERIES:
         if name not in known:
             continue
+        colour = mfu_colours(theme)[name]
         percent = [None if value is None else value * 100 for value in known[name]]
         figure.add_trace(
             go.Scatter(
                 x=x,
-                y=percent,
+                y=plotted(percent),
                 mode="lines",
                 name=label,
-                customdata=[[step.step] for step in closed],
+                customdata=plotted([[step.step] for step in closed]),
                 line={"width": 1.6, "color": colour},
                 hovertemplate=f"{label}<br>step %{{customdata[0]}}: %{{y:.1f}} %<extra></extra>",
             )
-        )
-        newest = next((v for v in reversed(percent) if v is not None), None)
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            y=newest,
-            text=f"{label} {newest:.0f} %",
-            xanchor="right",
-            yanchor="bottom",
-            showarrow=False,
-            font={"size": 10.5, "color": colour},
         )
     figure.add_hrect(
         y0=HEALTHY_MFU * 100, y1=100, line_width=0, fillcolor=translucent(roles.good, 0.07)
     )
     figure.add_annotation(
         text="healthy for a dense update",
-        x=0,
+        x=1,
         xref="paper",
-        y=HEALTHY_MFU * 100,
-        xanchor="left",
-        yanchor="bottom",
+        y=1,
+        yref="paper",
+        xanchor="right",
+        yanchor="top",
         showarrow=False,
         font={"size": 10, "color": roles.faint},
     )
@@ -168,12 +161,19 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
     return figure
 
 
+def mfu_colours(theme: ThemeName) -> dict[str, str]:
+    """Return the colour of each MFU figure."""
+    roles = ROLES[theme]
+    colours = (roles.accent, roles.second, roles.good)
+    return {name: colour for (name, _), colour in zip(MFU_SERIES, colours, strict=True)}
+
+
 def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure:
     """Draw one small chart per health metric, in the order given, with its healthy band."""
     roles = ROLES[theme]
     figure = go.Figure()
     count = max(1, len(series))
-    gutter = 0.028
+    gutter = 0.04
     width = (1 - gutter * (count - 1)) / count
     for index, (name, found) in enumerate(series.items()):
         left = index * (width + gutter)
@@ -185,7 +185,7 @@ def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure
                 f"xaxis{suffix}": {
                     "domain": [left, left + width],
                     "anchor": f"y{suffix}",
-                    "tickformat": "d",
+                    **STEP_TICKS,
                     "nticks": 4,
                     "matches": "x" if index else None,
                     "visible": bool(points),
@@ -290,7 +290,7 @@ def _range(values: Sequence[float]) -> list[float]:
     return [low if low == 0 else low - padding, high + padding]
 
 
-def _median_line(value: float, axis: str, colour: str) -> dict[str, object]:
+def _median_line(value: float, axis: str, colour: str) -> dict[str, Any]:
     return {
         "type": "line",
         "xref": "paper",
@@ -303,7 +303,7 @@ def _median_line(value: float, axis: str, colour: str) -> dict[str, object]:
     }
 
 
-def _corner(text: str, y: float, colour: str) -> dict[str, object]:
+def _corner(text: str, y: float, colour: str) -> dict[str, Any]:
     return {
         "text": text,
         "xref": "paper",
@@ -311,7 +311,7 @@ def _corner(text: str, y: float, colour: str) -> dict[str, object]:
         "x": 0,
         "y": y,
         "xanchor": "left",
-        "yanchor": "top",
+        "yanchor": "bottom",
         "showarrow": False,
         "font": {"size": 10, "color": colour},
     }

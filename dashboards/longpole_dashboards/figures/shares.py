@@ -4,43 +4,56 @@
 # pyright: reportUnknownVariableType=false
 
 from collections.abc import Sequence
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 import plotly.graph_objects as go
+
 from longpole.conventions import stages
 from longpole_dashboards.figures.bars import StepBar, make_bars, order_stages
-from longpole_dashboards.figures.template import template
+from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.template import STEP_TICKS, template
 from longpole_dashboards.formats import Zone, format_duration, format_ratio
 from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
 
 Unit = Literal["seconds", "percent"]
 Axis = Literal["step", "time"]
 MAX_BARS = 240
 _OPEN_OPACITY = 0.45
+# An open step may be drawn this many times as tall as the longest closed one.
+_HANG_HEIGHT = 2.0
 
 
 def stage_shares(
-    steps: Sequence[Step], *, unit: Unit, axis: Axis, zone: Zone, theme: ThemeName
+    steps: Sequence[Step],
+    *,
+    unit: Unit,
+    axis: Axis,
+    zone: Zone,
+    theme: ThemeName,
+    open_stage: OpenStage | None = None,
+    now_ns: int = 0,
 ) -> go.Figure:
     """Draw the ledger of each step; validation and checkpoints between steps stand apart below.
 
     The parts of a bar add up to the step's seconds (100 percent). A stage that a step did not
     report has no part there. `customdata` of every part starts with the number of its first step.
     """
-    bars = make_bars(steps, MAX_BARS)
+    bars = make_bars(steps, MAX_BARS, open_stage, now_ns)
     figure = go.Figure()
     for stage in order_stages({name for bar in bars for name in bar.seconds}):
         figure.add_trace(_part(stage, bars, unit, axis, zone, theme))
     outside = order_stages({name for bar in bars for name in bar.outside})
     for stage in outside:
         figure.add_trace(_outside(stage, bars, axis, zone))
-    _lay_out(figure, bars, unit, axis, bool(outside), theme)
+    _lay_out(figure, bars, unit, axis, zone, bool(outside), theme)
     _mark_attempts(figure, bars, axis, zone, theme)
     return figure
 
 
-def _positions(bars: Sequence[StepBar], axis: Axis, zone: Zone) -> dict[str, object]:
+def _positions(bars: Sequence[StepBar], axis: Axis, zone: Zone) -> dict[str, Any]:
     if axis == "step":
         return {"x": [(bar.first_step + bar.last_step) / 2 for bar in bars]}
     return {
@@ -63,7 +76,7 @@ def _part(
         details.append(
             (bar.first_step, bar.label, format_duration(seconds), format_ratio(share, 1))
         )
-    marker: dict[str, object] = {
+    marker: dict[str, Any] = {
         "color": stage_colour(stage),
         "opacity": [_OPEN_OPACITY if bar.is_open else 1.0 for bar in bars],
         "line": {"width": 0},
@@ -78,9 +91,9 @@ def _part(
         }
     return go.Bar(
         **_positions(bars, axis, zone),
-        y=heights,
+        y=plotted(heights),
         name=stage_label(stage),
-        customdata=details,
+        customdata=plotted(details),
         marker=marker,
         hovertemplate="%{customdata[2]}  ·  %{customdata[3]}",
     )
@@ -90,11 +103,11 @@ def _outside(stage: str, bars: Sequence[StepBar], axis: Axis, zone: Zone) -> go.
     label = stage_label(stage)
     return go.Bar(
         **_positions(bars, axis, zone),
-        y=[bar.outside.get(stage) for bar in bars],
+        y=plotted([bar.outside.get(stage) for bar in bars]),
         name=f"{label}, between steps",
-        customdata=[
-            (bar.first_step, bar.label, format_duration(bar.outside.get(stage))) for bar in bars
-        ],
+        customdata=plotted(
+            [(bar.first_step, bar.label, format_duration(bar.outside.get(stage))) for bar in bars]
+        ),
         marker={"color": stage_colour(stage)},
         yaxis="y2",
         hovertemplate="%{customdata[2]}",
@@ -106,9 +119,11 @@ def _lay_out(
     bars: Sequence[StepBar],
     unit: Unit,
     axis: Axis,
+    zone: Zone,
     has_outside: bool,
     theme: ThemeName,
 ) -> None:
+    top_s = _top_s(bars)
     few = axis == "step" and len(bars) < 12
     x_range = [bars[0].first_step - 0.6, bars[0].first_step + 11.6] if few and bars else None
     figure.update_layout(
@@ -117,12 +132,11 @@ def _lay_out(
         hovermode="x unified",
         uirevision=f"{unit}-{axis}",
         xaxis={
-            "tickformat": "d" if axis == "step" else "%H:%M",
+            **(STEP_TICKS if axis == "step" else {"tickformat": "%H:%M"}),
             "type": "linear" if axis == "step" else "date",
             "range": x_range,
             "anchor": "y2" if has_outside else "y",
             "hoverformat": "d" if axis == "step" else "%H:%M:%S",
-            "tickprefix": "",
             "unifiedhovertitle": {"text": "<b>%{customdata[1]}</b>"}
             if axis == "time"
             else {"text": "<b>step %{x}</b>"},
@@ -130,11 +144,13 @@ def _lay_out(
         yaxis={
             "domain": [0.20 if has_outside else 0.0, 1.0],
             "ticksuffix": " s" if unit == "seconds" else " %",
-            "range": None if unit == "seconds" else [0, 100.5],
+            "range": [0, top_s] if unit == "seconds" else [0, 100.5],
             "fixedrange": True,
             "nticks": 6,
         },
     )
+    if unit == "seconds":
+        figure.update_layout(annotations=_cut_off(bars, top_s, axis, zone, theme))
     if has_outside:
         longest = max(sum(bar.outside.values()) for bar in bars)
         figure.update_layout(
@@ -160,11 +176,39 @@ def _lay_out(
         )
 
 
+def _top_s(bars: Sequence[StepBar]) -> float:
+    """Return the upper end of the axis: a step that hangs must not flatten all others."""
+    closed = [bar.duration_s for bar in bars if bar.duration_s is not None]
+    tallest = max((sum(bar.seconds.values()) for bar in bars), default=1.0)
+    return min(tallest, _HANG_HEIGHT * max(closed)) * 1.04 if closed else tallest * 1.04
+
+
+def _cut_off(
+    bars: Sequence[StepBar], top_s: float, axis: Axis, zone: Zone, theme: ThemeName
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": f"▲ {format_duration(sum(bar.seconds.values()))}",
+            "x": bar.first_step if axis == "step" else zone.local(bar.start_ns),
+            "y": top_s,
+            "yanchor": "top",
+            "xanchor": "right",
+            "xshift": -6,
+            "showarrow": False,
+            "font": {"size": 11, "color": ROLES[theme].bad},
+            "bgcolor": ROLES[theme].surface,
+        }
+        for bar in bars
+        if sum(bar.seconds.values()) > top_s
+    ]
+
+
 def _mark_attempts(
     figure: go.Figure, bars: Sequence[StepBar], axis: Axis, zone: Zone, theme: ThemeName
 ) -> None:
-    shapes, annotations = list[dict[str, object]](), list(figure.layout.annotations)
-    for before, bar in zip(bars, bars[1:], strict=False):
+    shapes = list[dict[str, Any]]()
+    annotations = list[Any](figure.layout.annotations)
+    for before, bar in pairwise(bars):
         if before.attempt == bar.attempt:
             continue
         at = bar.first_step - 0.5 if axis == "step" else zone.local(bar.start_ns)

@@ -6,9 +6,12 @@
 from functools import cache
 
 import plotly.graph_objects as go
+
 from longpole_dashboards.theme import FONT_FAMILY, ROLES, ThemeName
 
 FONT_SIZE = 11
+# An axis of steps says so once, at its first tick.
+STEP_TICKS = {"tickformat": "d", "tickprefix": "step ", "showtickprefix": "first"}
 
 
 @cache

@@ -5,12 +5,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+
 from longpole.conventions import stages
 from longpole_dashboards.figures.bands import stage_bands
 from longpole_dashboards.figures.gpus import arrange, heat_trace, lane_axis
+from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
 from longpole_dashboards.theme import (
@@ -93,13 +96,13 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
     """
     figure = go.Figure()
     rows = _Rows()
-    axes: dict[str, dict[str, object]] = {}
+    axes: dict[str, dict[str, Any]] = {}
     axes["stages"] = _draw_stages(figure, view, rows.add("stages", _ROW_PX["stages"]), theme)
     if view.detail.sync_phases:
         axes["sync"] = _draw_sync(figure, view, rows.add("sync", _ROW_PX["sync"]), theme)
     if view.detail.lanes:
         height = _ROW_PX["lane"] * len(_lane_names(view.detail.lanes))
-        axes["lanes"] = _draw_lanes(figure, view, rows.add("lanes", height), theme)
+        axes["lanes"] = _draw_lanes(figure, view, rows.add("lanes", height))
     if view.trajectories:
         axes["running"] = _draw_running(
             figure, view, rows.add("running", _ROW_PX["running"]), theme
@@ -110,7 +113,13 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
     if view.heatmap is not None and view.heatmap.lanes:
         lanes = arrange(view.heatmap)
         height = max(60.0, min(340.0, _ROW_PX["gpu"] * len(lanes.names)))
-        axes["gpus"] = _draw_gpus(figure, view, rows.add("gpus", height), theme)
+        position: dict[str, Any] = {
+            "x0": _offset_s(view, view.heatmap.start_ns + view.heatmap.bin_ns // 2),
+            "dx": view.heatmap.bin_ns / NS_PER_S,
+        }
+        yaxis = rows.add("gpus", height)
+        figure.add_trace(heat_trace(lanes, position, yaxis, theme, (0.0, 1.0)))
+        axes["gpus"] = lane_axis(lanes)
     if view.detail.gaps:
         axes["gaps"] = _draw_gaps(figure, view, rows.add("gaps", _ROW_PX["gap"]), theme)
     _lay_out(figure, rows, axes, view, theme)
@@ -121,7 +130,7 @@ def _offset_s(view: StepView, ts_ns: int) -> float:
     return (ts_ns - view.step.start_ns) / NS_PER_S
 
 
-def _segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, object]:
+def _segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, Any]:
     return {
         "orientation": "h",
         "base": [_offset_s(view, start) for start, _ in windows],
@@ -129,9 +138,7 @@ def _segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, o
     }
 
 
-def _draw_stages(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
+def _draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     length_s = (view.end_ns - view.step.start_ns) / NS_PER_S
     open_stage = view.open_stage if view.step.duration_s is None else None
     bands = list(stage_bands([view.step], open_stage, view.now_ns))
@@ -152,16 +159,19 @@ def _draw_stages(
                 textangle=0,
                 constraintext="none",
                 textfont={"size": 11, "color": "#10141a"},
-                customdata=[
-                    [format_duration(s), " so far" if band.is_open else ""]
-                    for s, band in zip(seconds, own, strict=True)
-                ],
+                customdata=plotted(
+                    [
+                        [format_duration(s), " so far" if band.is_open else ""]
+                        for s, band in zip(seconds, own, strict=True)
+                    ]
+                ),
                 marker={
                     "color": stage_colour(stage),
                     "opacity": [0.6 if band.is_open else 1.0 for band in own],
                     "line": {"width": 1, "color": ROLES[theme].surface},
                 },
-                hovertemplate=f"<b>{label}</b>  %{{customdata[0]}}%{{customdata[1]}}<extra></extra>",
+                hovertemplate=f"<b>{label}</b>  %{{customdata[0]}}%{{customdata[1]}}"
+                "<extra></extra>",
             )
         )
     if not bands:
@@ -169,9 +179,7 @@ def _draw_stages(
     return _one_row("stages")
 
 
-def _draw_sync(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
+def _draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     phases = view.detail.sync_phases
     shades = [0.9 if index % 2 == 0 else 0.5 for index in range(len(phases))]
     colour = stage_colour(stages.UPDATE_WEIGHTS)
@@ -181,13 +189,15 @@ def _draw_sync(
             y=[0] * len(phases),
             width=1,
             yaxis=yaxis,
-            customdata=[
+            customdata=plotted(
                 [
-                    phase.phase.replace("_", " "),
-                    format_duration((phase.end_ns - phase.start_ns) / 1e9),
+                    [
+                        phase.phase.replace("_", " "),
+                        format_duration((phase.end_ns - phase.start_ns) / 1e9),
+                    ]
+                    for phase in phases
                 ]
-                for phase in phases
-            ],
+            ),
             marker={
                 "color": [translucent(colour, shade) for shade in shades],
                 "line": {"width": 1, "color": ROLES[theme].surface},
@@ -202,9 +212,7 @@ def _lane_names(lanes: Sequence[StageLane]) -> list[str]:
     return list(dict.fromkeys(f"{lane.role} {lane.host}/{lane.pid}" for lane in lanes))
 
 
-def _draw_lanes(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
+def _draw_lanes(figure: go.Figure, view: StepView, yaxis: str) -> dict[str, Any]:
     names = _lane_names(view.detail.lanes)
     for stage in dict.fromkeys(lane.stage for lane in view.detail.lanes):
         own = [lane for lane in view.detail.lanes if lane.stage == stage]
@@ -215,13 +223,15 @@ def _draw_lanes(
                 y=[names.index(f"{lane.role} {lane.host}/{lane.pid}") for lane in own],
                 width=0.8,
                 yaxis=yaxis,
-                customdata=[
+                customdata=plotted(
                     [
-                        f"{lane.role} on {lane.host}",
-                        format_duration((lane.end_ns - lane.start_ns) / 1e9),
+                        [
+                            f"{lane.role} on {lane.host}",
+                            format_duration((lane.end_ns - lane.start_ns) / 1e9),
+                        ]
+                        for lane in own
                     ]
-                    for lane in own
-                ],
+                ),
                 marker={"color": stage_colour(stage)},
                 hovertemplate=f"<b>{label}</b>  %{{customdata[1]}}<br>%{{customdata[0]}}"
                 "<extra></extra>",
@@ -238,7 +248,7 @@ def _draw_lanes(
 
 def _draw_running(
     figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
+) -> dict[str, Any]:
     roles = ROLES[theme]
     starts = np.sort(np.array([t.start_ns for t in view.trajectories], dtype=np.int64))
     ends = np.sort(np.array([t.end_ns for t in view.trajectories], dtype=np.int64))
@@ -247,8 +257,8 @@ def _draw_running(
     offsets = (times - view.step.start_ns) / NS_PER_S
     figure.add_trace(
         go.Scatter(
-            x=offsets.astype(np.float32),
-            y=running.astype(np.int32),
+            x=plotted(offsets.astype(np.float32)),
+            y=plotted(running.astype(np.int32)),
             yaxis=yaxis,
             mode="lines",
             line={"shape": "hv", "width": 1.4, "color": roles.accent},
@@ -296,7 +306,7 @@ def _draw_running(
 
 def _draw_samples(
     figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
+) -> dict[str, Any]:
     roles = ROLES[theme]
     shown = list(view.trajectories[:SLOWEST_LANES])
     chosen = next((t for t in view.trajectories if t.trajectory_id == view.selected), None)
@@ -315,10 +325,12 @@ def _draw_samples(
             width=0.72,
             yaxis=yaxis,
             meta="sample",
-            customdata=[
-                [t.trajectory_id, format_duration(t.duration_s), format_count(t.output_tokens)]
-                for t in shown
-            ],
+            customdata=plotted(
+                [
+                    [t.trajectory_id, format_duration(t.duration_s), format_count(t.output_tokens)]
+                    for t in shown
+                ]
+            ),
             marker={"color": colours, "line": {"width": 0}},
             hovertemplate=(
                 "sample <b>%{customdata[0]}</b>  %{customdata[1]}"
@@ -335,23 +347,7 @@ def _draw_samples(
     }
 
 
-def _draw_gpus(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
-    heatmap = view.heatmap
-    assert heatmap is not None
-    rows = arrange(heatmap)
-    position: dict[str, object] = {
-        "x0": _offset_s(view, heatmap.start_ns + heatmap.bin_ns // 2),
-        "dx": heatmap.bin_ns / NS_PER_S,
-    }
-    figure.add_trace(heat_trace(rows, position, yaxis, theme, {}))
-    return lane_axis(rows)
-
-
-def _draw_gaps(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, object]:
+def _draw_gaps(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     roles = ROLES[theme]
     gaps = view.detail.gaps
     figure.add_trace(
@@ -364,9 +360,9 @@ def _draw_gaps(
             textposition="outside",
             cliponaxis=False,
             textfont={"size": 10, "color": roles.bad},
-            customdata=[
-                [gap.gpu_count, f"{gap.gpu_seconds:.0f}", stage_label(gap.stage)] for gap in gaps
-            ],
+            customdata=plotted(
+                [[gap.gpu_count, f"{gap.gpu_seconds:.0f}", stage_label(gap.stage)] for gap in gaps]
+            ),
             marker={"color": translucent(roles.bad, 0.85)},
             hovertemplate=(
                 "%{customdata[0]} GPUs idle during %{customdata[2]}"
@@ -377,7 +373,7 @@ def _draw_gaps(
     return _one_row("idle GPUs")
 
 
-def _one_row(label: str) -> dict[str, object]:
+def _one_row(label: str) -> dict[str, Any]:
     return {
         "tickmode": "array",
         "tickvals": [0],
@@ -390,11 +386,11 @@ def _one_row(label: str) -> dict[str, object]:
 def _lay_out(
     figure: go.Figure,
     rows: _Rows,
-    axes: dict[str, dict[str, object]],
+    axes: dict[str, dict[str, Any]],
     view: StepView,
     theme: ThemeName,
 ) -> None:
-    layout: dict[str, object] = {}
+    layout: dict[str, Any] = {}
     for index, ((name, _), (bottom, top)) in enumerate(
         zip(rows.heights, rows.domains(), strict=True)
     ):
@@ -405,7 +401,7 @@ def _lay_out(
         if name == "gpus":
             figure.update_traces(
                 selector={"type": "heatmap"},
-                colorbar={"y": (bottom + top) / 2, "len": (top - bottom) * 1.05},
+                colorbar={"y": (bottom + top) / 2, "len": (top - bottom) * 1.06},
             )
     last = len(rows.heights)
     length_s = (view.end_ns - view.step.start_ns) / NS_PER_S

@@ -6,8 +6,9 @@
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, html
 from dash.development.base_component import Component
+
 from longpole_dashboards.addresses import RUN_PATH, Query
-from longpole_dashboards.components.panel import choice, graph, panel
+from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
@@ -33,7 +34,7 @@ def layout(query: Query) -> Component:
     return html.Div(
         [
             *group_stores(GROUP),
-            html.Div(id=f"{GROUP}-notice"),
+            html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
             html.Div(id="run-title", className="lp-run-title"),
             html.Div(
                 [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"
@@ -91,7 +92,11 @@ def _throughput() -> Component:
 
 
 def _mfu() -> Component:
-    return panel("MFU", graph("run-mfu", 210), hint=DEFINITIONS["mfu_actor"])
+    return panel(
+        "MFU",
+        [html.Div(id="run-mfu-legend"), graph("run-mfu", 192)],
+        hint=f"{DEFINITIONS['mfu_actor']} {DEFINITIONS['mfu_step']}",
+    )
 
 
 def _gpus(query: Query) -> Component:
@@ -109,7 +114,7 @@ def _gpus(query: Query) -> Component:
                 size="xs",
                 w=170,
                 allowDeselect=False,
-                **{"aria-label": "GPU metric"},
+                **attributes(aria_label="GPU metric"),
             ),
         ),
     )

@@ -9,10 +9,12 @@ from functools import cached_property
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from longpole.conventions import stages
 from longpole_dashboards.addresses import RUN_PATH
+from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.now import now_card
-from longpole_dashboards.components.panel import age, legend
+from longpole_dashboards.components.panel import age, fit_height, legend
 from longpole_dashboards.components.tiles import Tile, tile
 from longpole_dashboards.components.verdict import (
     evidence_table,
@@ -22,7 +24,13 @@ from longpole_dashboards.components.verdict import (
 )
 from longpole_dashboards.figures.bars import order_stages
 from longpole_dashboards.figures.gpus import HEAT_FIELDS, gpu_heatmap
-from longpole_dashboards.figures.series import health, mfu, throughput
+from longpole_dashboards.figures.series import (
+    MFU_SERIES,
+    health,
+    mfu,
+    mfu_colours,
+    throughput,
+)
 from longpole_dashboards.figures.shares import stage_shares
 from longpole_dashboards.figures.template import message_figure, wrap
 from longpole_dashboards.formats import (
@@ -33,6 +41,7 @@ from longpole_dashboards.formats import (
     format_ratio,
 )
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
+from longpole_dashboards.pages.gpu_heat import read_heatmap, substitute_words
 from longpole_dashboards.refresh import Panel, PanelGroup, View
 from longpole_dashboards.theme import stage_colour, stage_label
 from longpole_server.errors import NotFoundError
@@ -56,6 +65,8 @@ HEALTH_METRICS = (
 )
 # A live heat-map moves on in strides, so that its picture does not change at every tick.
 _HEAT_STRIDE_NS = 2 * NS_PER_S
+# The open step's bar grows in strides too.
+_OPEN_STRIDE_NS = 5 * NS_PER_S
 
 
 class RunReading:
@@ -250,7 +261,7 @@ def _tiles(reading: RunReading) -> tuple[object, ...]:
         _mfu_tile("MFU, update", "mfu_actor", closed),
         _mfu_tile("MFU, step", "mfu_step", closed),
         Tile(
-            "Waiting for rollout",
+            "Rollout wait",
             format_ratio(gen[-1] if gen else None),
             "of the step",
             DEFINITIONS["rollout_share"],
@@ -306,7 +317,15 @@ def _shares(reading: RunReading) -> tuple[object, ...]:
         "percent" if view.query.choice("unit", ("seconds", "percent")) == "percent" else "seconds"
     )
     axis = "time" if reading.axis == "time" else "step"
-    figure = stage_shares(steps, unit=unit, axis=axis, zone=view.zone, theme=view.theme)
+    figure = stage_shares(
+        steps,
+        unit=unit,
+        axis=axis,
+        zone=view.zone,
+        theme=view.theme,
+        open_stage=reading.run.open_stage,
+        now_ns=view.now_ns,
+    )
     return figure, _stage_legend(reading.closed)
 
 
@@ -333,17 +352,31 @@ def _stage_legend(closed: Sequence[Step]) -> Component:
 
 
 def _throughput(reading: RunReading) -> tuple[object, ...]:
-    view = reading.view
-    chart = {"axis": reading.axis, "zone": view.zone, "theme": view.theme}
-    return throughput(reading.steps, **chart), mfu(reading.steps, **chart)
+    axis, zone, theme = reading.axis, reading.view.zone, reading.view.theme
+    return (
+        throughput(reading.steps, axis=axis, zone=zone, theme=theme),
+        mfu(reading.steps, axis=axis, zone=zone, theme=theme),
+        _mfu_legend(reading),
+    )
+
+
+def _mfu_legend(reading: RunReading) -> Component:
+    colours = mfu_colours(reading.view.theme)
+    entries: list[tuple[str, str, str]] = []
+    for name, label in MFU_SERIES:
+        known = [getattr(step, name) for step in reading.closed]
+        newest = next((value for value in reversed(known) if value is not None), None)
+        if newest is not None:
+            entries.append((label, colours[name], format_ratio(newest, 1)))
+    return legend(entries)
 
 
 def _gpus(reading: RunReading) -> tuple[object, ...]:
     view = reading.view
     field = view.query.choice("field", HEAT_FIELDS)
     start_ns, end_ns = reading.span_ns
-    heatmap = reading.service.get_gpu_heatmap(
-        reading.run_id, field, start_ns, end_ns, MAX_HEAT_BINS
+    heatmap = read_heatmap(
+        reading.service, reading.run_id, field, (start_ns, end_ns), MAX_HEAT_BINS
     )
     newest = reading.run.last_step or 0
     first = max(0, newest - int(RANGES[1])) if view.query.span_ms("time") is None else None
@@ -357,13 +390,11 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
         zone=view.zone,
         theme=view.theme,
     )
-    lanes = len(heatmap.lanes)
-    words = None if lanes else html.Div(not_reported("gpus"), className="lp-absent")
-    return figure, {"height": f"{_gpu_height_px(heatmap.lanes)}px"}, words
-
-
-def _gpu_height_px(lanes: Sequence[object]) -> int:
-    return 96 if not lanes else int(min(560, 90 + 13 * len(lanes)))
+    words = substitute_words(field, heatmap) if heatmap.lanes else absent(not_reported("gpus"))
+    has_bands = any(stage.windows for step in steps for stage in step.stages)
+    if not heatmap.lanes and not has_bands:
+        return figure, {"display": "none"}, words
+    return *fit_height(figure), words
 
 
 def _health(reading: RunReading) -> tuple[object, ...]:
@@ -405,11 +436,19 @@ PANELS = PanelGroup[RunReading](
         Panel((("run-tiles", "children"),), RunReading.step_key, _tiles),
         Panel(
             (("run-shares", "figure"), ("run-legend", "children")),
-            lambda reading: (reading.step_key(), reading.view.query.text("unit")),
+            lambda reading: (
+                reading.step_key(),
+                reading.view.query.text("unit"),
+                reading.run.open_stage and reading.view.now_ns // _OPEN_STRIDE_NS,
+            ),
             _shares,
         ),
         Panel(
-            (("run-throughput", "figure"), ("run-mfu", "figure")),
+            (
+                ("run-throughput", "figure"),
+                ("run-mfu", "figure"),
+                ("run-mfu-legend", "children"),
+            ),
             RunReading.step_key,
             _throughput,
         ),

@@ -12,8 +12,10 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, html
 from dash.development.base_component import Component
+
 from longpole_dashboards.addresses import RUNS_PATH, Query, run_address
 from longpole_dashboards.components.notice import empty_state
+from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.components.sparkline import sparkline
 from longpole_dashboards.formats import (
     ABSENT,
@@ -97,7 +99,7 @@ def layout(query: Query) -> Component:
     return html.Div(
         [
             *group_stores(GROUP),
-            html.Div(id=f"{GROUP}-notice"),
+            html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
             html.Div(
                 [
                     html.H1("Runs"),
@@ -109,7 +111,7 @@ def layout(query: Query) -> Component:
                         placeholder="Search name, project, verdict …",
                         size="xs",
                         w=280,
-                        **{"aria-label": "Search runs"},
+                        **attributes(aria_label="Search runs"),
                     ),
                 ],
                 className="lp-title-row",
@@ -128,16 +130,16 @@ def _grid() -> Component:
         columnDefs=[
             {
                 "field": "name",
-                "headerName": "run",
+                "headerName": "Run",
                 "cellRenderer": "LongpoleRun",
                 "flex": 2,
                 "minWidth": 250,
             },
             {"field": "state", "cellRenderer": "LongpoleState", "width": 104},
-            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 128},
+            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 168},
             {
                 "field": "ended_ms",
-                "headerName": "last step",
+                "headerName": "Last step",
                 "headerTooltip": "Time since the newest step ended",
                 "cellRenderer": "LongpoleAge",
                 "width": 96,
@@ -145,7 +147,7 @@ def _grid() -> Component:
             | number,
             {
                 "field": "step_s",
-                "headerName": "step time",
+                "headerName": "Step time",
                 "headerTooltip": DEFINITIONS["step_time"],
                 "cellRenderer": "LongpoleText",
                 "width": 92,
@@ -153,7 +155,7 @@ def _grid() -> Component:
             | number,
             {
                 "field": "throughput",
-                "headerName": "tokens/s/GPU",
+                "headerName": "Tokens/s/GPU",
                 "headerTooltip": DEFINITIONS["throughput"],
                 "cellRenderer": "LongpoleSpark",
                 "width": 176,
@@ -169,7 +171,7 @@ def _grid() -> Component:
             | number,
             {
                 "field": "verdict",
-                "headerName": "waits for",
+                "headerName": "Waits for",
                 "cellRenderer": "LongpoleVerdict",
                 "flex": 1,
                 "minWidth": 170,
@@ -185,7 +187,7 @@ def _grid() -> Component:
             | number,
             {
                 "field": "started_ms",
-                "headerName": "started",
+                "headerName": "Started",
                 "cellRenderer": "LongpoleMoment",
                 "width": 118,
             }
@@ -274,7 +276,7 @@ def _steady(run: RunSummary) -> OpenStage | None:
     return None if run.open_stage is None else replace(run.open_stage, seen_ns=0)
 
 
-def _counts(runs: Sequence[RunSummary]) -> list[Component]:
+def _counts(runs: Sequence[RunSummary]) -> Sequence[Component]:
     words = (("live", "live"), ("stalled", "stalled"), ("crashed", "crashed"), ("lost", "lost"))
     counted = [(label, sum(run.state == state for run in runs)) for state, label in words]
     gpus = sum(run.gpu_count or 0 for run in runs if run.state in ("live", "stalled"))

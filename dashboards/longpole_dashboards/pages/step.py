@@ -7,8 +7,9 @@ import dash_ag_grid as dag
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, html
 from dash.development.base_component import Component
+
 from longpole_dashboards.addresses import STEP_PATH, Query
-from longpole_dashboards.components.panel import choice, graph, panel
+from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.figures.samples import SAMPLE_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
@@ -29,7 +30,7 @@ def layout(query: Query) -> Component:
         [
             *group_stores(GROUP),
             *group_stores(SAMPLE_GROUP),
-            html.Div(id=f"{GROUP}-notice"),
+            html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
             html.Div(id="step-title", className="lp-run-title"),
             html.Div(
                 [html.Div(id="step-verdict"), _ledger()],
@@ -66,7 +67,7 @@ def _timeline(query: Query) -> Component:
                 size="xs",
                 w=170,
                 allowDeselect=False,
-                **{"aria-label": "GPU metric"},
+                **attributes(aria_label="GPU metric"),
             ),
         ),
     )
@@ -77,12 +78,12 @@ def _samples() -> Component:
     grid = dag.AgGrid(
         id="step-samples",
         columnDefs=[
-            {"field": "id", "headerName": "sample", "width": 118, "cellClass": "lp-mono"},
-            {"field": "duration", "headerName": "time", "width": 84, "cellRenderer": "LongpoleText"}
+            {"field": "id", "headerName": "Sample", "width": 118, "cellClass": "lp-mono"},
+            {"field": "duration", "headerName": "Time", "width": 84, "cellRenderer": "LongpoleText"}
             | number,
             {
                 "field": "parts",
-                "headerName": "generate, tool, score, queue",
+                "headerName": "Generate, tool, score, queue",
                 "cellRenderer": "LongpoleParts",
                 "cellDataType": False,
                 "sortable": False,
@@ -91,13 +92,13 @@ def _samples() -> Component:
             },
             {
                 "field": "tokens",
-                "headerName": "tokens out",
+                "headerName": "Tokens out",
                 "width": 96,
                 "cellRenderer": "LongpoleText",
             }
             | number,
             {"field": "turns", "width": 68, "cellRenderer": "LongpoleText"} | number,
-            {"field": "tool", "headerName": "tool", "width": 78, "cellRenderer": "LongpoleText"}
+            {"field": "tool", "headerName": "Tool", "width": 78, "cellRenderer": "LongpoleText"}
             | number,
             {"field": "reward", "width": 78, "cellRenderer": "LongpoleText"} | number,
             {"field": "status", "width": 92},
@@ -148,13 +149,13 @@ def _sample_drawer() -> Component:
         id="sample-drawer",
         title="Sample",
         position="right",
-        size=520,
+        size="520px",
         withOverlay=False,
         lockScroll=False,
         trapFocus=False,
         closeOnEscape=True,
         closeOnClickOutside=False,
-        **{"aria-label": "Sample"},
+        **attributes(aria_label="Sample"),
     )
 
 

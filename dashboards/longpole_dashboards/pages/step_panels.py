@@ -9,10 +9,11 @@ from statistics import median
 
 from dash import dcc, html
 from dash.development.base_component import Component
+
 from longpole.conventions import stages
 from longpole_dashboards.addresses import STEP_PATH, run_address, step_address
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.components.panel import hinted, legend
+from longpole_dashboards.components.panel import fit_height, hinted, legend
 from longpole_dashboards.components.verdict import (
     evidence_table,
     findings_list,
@@ -31,6 +32,7 @@ from longpole_dashboards.formats import (
     format_whole,
 )
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
+from longpole_dashboards.pages.gpu_heat import read_heatmap, substitute_words
 from longpole_dashboards.refresh import Panel, PanelGroup, View
 from longpole_dashboards.theme import PART_COLOURS
 from longpole_server.errors import NotFoundError
@@ -94,8 +96,8 @@ class StepReading:
         """Its GPUs over its time."""
         end_ns = self.step.end_ns or max(self.view.now_ns, self.step.start_ns + 1_000_000_000)
         field = self.view.query.choice("field", HEAT_FIELDS)
-        return self.service.get_gpu_heatmap(
-            self.run_id, field, self.step.start_ns, end_ns, MAX_HEAT_BINS
+        return read_heatmap(
+            self.service, self.run_id, field, (self.step.start_ns, end_ns), MAX_HEAT_BINS
         )
 
     @cached_property
@@ -170,27 +172,20 @@ def _neighbour(which: str, number: int | None, run_id: str, sign: str) -> Compon
 
 def _verdict(reading: StepReading) -> tuple[object, ...]:
     diagnosis = reading.detail.diagnosis
-    why = html.Details(
+    more = html.Details(
         [
-            html.Summary("Evidence and what to look at next"),
-            evidence_table(diagnosis.evidence),
+            html.Summary("What to look at next"),
             next_looks(diagnosis.next) if diagnosis.next else None,
             findings_list(diagnosis.findings, diagnosis.data_quality),
         ],
         className="lp-details",
     )
-    return ([verdict_card(diagnosis), why],)
+    return (verdict_card(diagnosis, evidence_table(diagnosis.evidence), more),)
 
 
 def _ledger(reading: StepReading) -> tuple[object, ...]:
     figure = step_ledger(reading.step, reading.usual_s, theme=reading.view.theme)
-    return _with_height(figure)
-
-
-def _with_height(figure: object) -> tuple[object, dict[str, str]]:
-    height = getattr(figure, "layout").height or 200  # noqa: B009 - an untyped figure
-    getattr(figure, "layout").height = None  # noqa: B009
-    return figure, {"height": f"{height:.0f}px"}
+    return fit_height(figure)
 
 
 def _timeline(reading: StepReading) -> tuple[object, ...]:
@@ -202,17 +197,18 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
         now_ns=reading.view.now_ns,
         selected=reading.view.query.text("sample"),
     )
-    figure, style = _with_height(step_timeline(view, theme=reading.view.theme))
+    figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
     missing = [
         (bool(reading.trajectories), "Samples", "trajectories"),
         (bool(reading.heatmap.lanes), "GPUs", "gpus"),
         (any(stage.windows for stage in reading.step.stages), "Stage windows", "stages"),
     ]
-    words = [
-        absent(f"{label}: {not_reported(source).lower()}")
-        for found, label, source in missing
-        if not found
+    words: list[Component | None] = [
+        absent(not_reported(source, label)) for found, label, source in missing if not found
     ]
+    if reading.heatmap.lanes:
+        chosen = reading.view.query.choice("field", HEAT_FIELDS)
+        words.append(substitute_words(chosen, reading.heatmap))
     return figure, style, words
 
 
@@ -308,7 +304,7 @@ def _sample(reading: SampleReading) -> tuple[object, ...]:
     if detail is None:
         return (None,)
     t = detail.trajectory
-    figure, style = _with_height(sample_waterfall(detail, theme=reading.view.theme))
+    figure, style = fit_height(sample_waterfall(detail, theme=reading.view.theme))
     facts = (
         ("time", format_duration(t.duration_s)),
         ("input tokens", format_whole(t.input_tokens)),
