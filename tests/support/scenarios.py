@@ -99,6 +99,13 @@ def _samples(shape: Scenario | None, chance: random.Random) -> TrajectoryFacts |
     if "mean_tokens" in shape:
         tokens = [round(shape["mean_tokens"] * duration / mean_s) for duration in durations]
         tokens[-1] = shape.get("slowest_tokens", tokens[-1])
+    replicas = [f"replica-{at % shape.get('replicas', 1)}" for at in range(count)]
+    if "slow_replica" in shape:
+        factor = shape["slow_replica"]
+        durations = [
+            duration * (factor if replica == "replica-0" else 1.0)
+            for duration, replica in zip(durations, replicas, strict=True)
+        ]
     num_truncated = math.ceil(shape.get("truncated_ratio", 0) * count)
     return samples(
         durations,
@@ -107,6 +114,7 @@ def _samples(shape: Scenario | None, chance: random.Random) -> TrajectoryFacts |
         score_s=_parts(shape, "score_ratio", durations),
         statuses=["truncated"] * num_truncated + ["success"] * (count - num_truncated),
         preemptions=[shape.get("preemptions", 0)] * count,
+        replicas=replicas,
     )
 
 

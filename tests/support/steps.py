@@ -115,6 +115,7 @@ def samples(
     score_s: Sequence[float | None] | None = None,
     statuses: Sequence[str | None] | None = None,
     preemptions: Sequence[int | None] | None = None,
+    replicas: Sequence[str | None] | None = None,
     start_s: float = 0.0,
 ) -> TrajectoryFacts:
     """Return samples that all start together."""
@@ -131,7 +132,7 @@ def samples(
         output_tokens=tokens or nothing,
         preemptions=preemptions or nothing,
         statuses=statuses or nothing,
-        replicas=nothing,
+        replicas=replicas or nothing,
     )
 
 

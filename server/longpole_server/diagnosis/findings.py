@@ -6,7 +6,7 @@ from longpole_server.diagnosis.health import check_health
 from longpole_server.diagnosis.proof import inner, outer, threshold
 from longpole_server.diagnosis.rules.update_imbalance import read_balance
 from longpole_server.diagnosis.view import View
-from longpole_server.diagnosis.wording import label, percent, seconds
+from longpole_server.diagnosis.wording import label, percent, seconds, times
 from longpole_server.model.diagnosis import Entity, Finding, Reference
 from longpole_server.model.step import Note
 
@@ -24,6 +24,7 @@ def find_all(view: View, notes: tuple[Note, ...]) -> tuple[Finding, ...]:
     return (
         *_from_notes(notes, first, last),
         *_data_parallel(view, first, last),
+        *_replicas(view, first, last),
         *_token_shape(view, first, last),
         *_regressions(view, first, last),
         *check_health(view, first, last),
@@ -58,6 +59,26 @@ def _data_parallel(view: View, first: int, last: int) -> list[Finding]:
         f"The fullest data-parallel rank holds {percent(ratio - 1)} more tokens than the mean."
     )
     return [Finding("imbalance.dp", "warning", None, first, last, summary, (row,))]
+
+
+def _replicas(view: View, first: int, last: int) -> list[Finding]:
+    inside = view.inside
+    limit = view.limits["rollout.imbalance.ratio"]
+    if inside is None or inside.replica_ratio is None or inside.replica_ratio < limit:
+        return []
+    row = inner(
+        "rollout/replica_seconds_per_token",
+        inside.replica_ratio,
+        "1",
+        view.inside_source or "",
+        threshold(view, "rollout.imbalance.ratio"),
+    )
+    entity = Entity("replica", inside.slowest_replica or "")
+    summary = (
+        f"Replica {inside.slowest_replica} takes {times(inside.replica_ratio)} the seconds a token "
+        "of the others."
+    )
+    return [Finding("imbalance.replica", "warning", entity, first, last, summary, (row,))]
 
 
 def _token_shape(view: View, first: int, last: int) -> list[Finding]:

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from longpole.conventions import metrics, stages
 from longpole_server.analysis.longtail import measure_long_tail
+from longpole_server.analysis.replicas import find_slowest_replica
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 
 InnerSource = Literal["trajectories", "agent_loop"]
 
+_NAMES = frozenset({"slowest_replica"})
 _LOOP = "timing_s/agent_loop/"
 # The share of finished samples at which a partial rollout is taken to stop.
 _STOP_RATIO = 0.95
@@ -39,6 +41,9 @@ class InsideGen:
         tokens_per_s: Decode rate of a mean sample.
         stop_saving_s: How much earlier gen would end at 95 % of the samples.
         idle_ratio: Empty slots over gen: 1 - mean running / most running.
+        replica_ratio: Seconds a token of the slowest replica over the median of the others.
+        replica_length_ratio: Mean tokens of its samples over those of all.
+        slowest_replica: Its name.
     """
 
     slowest_s: float | None = None
@@ -54,6 +59,9 @@ class InsideGen:
     tokens_per_s: float | None = None
     stop_saving_s: float | None = None
     idle_ratio: float | None = None
+    replica_ratio: float | None = None
+    replica_length_ratio: float | None = None
+    slowest_replica: str | None = None
 
     @property
     def time_ratio(self) -> float | None:
@@ -93,13 +101,17 @@ def look_at(run: RunFacts, facts: StepFacts, limits: Limits) -> Look:
 
 
 def combine(parts: Sequence[InsideGen]) -> InsideGen:
-    """Return the medians over several steps."""
+    """Return the medians over several steps, and the replica that was slowest most often."""
 
     def median(name: str) -> float | None:
         known = [value for part in parts if (value := getattr(part, name)) is not None]
         return statistics.median(known) if known else None
 
-    return InsideGen(**{field.name: median(field.name) for field in fields(InsideGen)})
+    replicas = [part.slowest_replica for part in parts if part.slowest_replica is not None]
+    numbers = {
+        field.name: median(field.name) for field in fields(InsideGen) if field.name not in _NAMES
+    }
+    return InsideGen(**numbers, slowest_replica=statistics.mode(replicas) if replicas else None)
 
 
 def read_truncated_ratio(run: RunFacts, facts: StepFacts) -> float | None:
@@ -144,6 +156,7 @@ def _from_trajectories(
     rates = tokens[(tokens > 0) & (decode_s > 0)] / decode_s[(tokens > 0) & (decode_s > 0)]
     tool_s, score_s = _column(samples.tool_s), _column(samples.score_s)
     mean_tokens = _mean(tokens)
+    pace = find_slowest_replica(samples.replicas, decode_s, tokens)
     return InsideGen(
         slowest_s=float(durations_s[slowest]),
         mean_s=_mean(durations_s),
@@ -162,6 +175,9 @@ def _from_trajectories(
         tokens_per_s=float(np.median(rates)) if len(rates) else None,
         stop_saving_s=tail.stop_at[0][1] if tail is not None else None,
         idle_ratio=tail.idle_ratio if tail is not None else None,
+        replica_ratio=None if pace is None else pace.ratio,
+        replica_length_ratio=None if pace is None else pace.length_ratio,
+        slowest_replica=None if pace is None else pace.replica,
     )
 
 

@@ -103,6 +103,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         _RULES,
     ),
     Threshold(
+        "rollout.imbalance.ratio",
+        1.3,
+        "1",
+        "a replica this much slower than its peers ends after them; lengths may differ as much",
+        _RULES,
+    ),
+    Threshold(
         "rollout.long_tail.span_ratio",
         0.85,
         "1",

@@ -54,6 +54,7 @@ def test_rollout_precedence():
         "rollout.tool",
         "rollout.reward",
         "rollout.truncation",
+        "rollout.imbalance",
         "rollout.long_tail",
         "rollout.engine",
         "rollout.unexplained",
