@@ -37,11 +37,9 @@ def _head(document: Document) -> Iterator[str]:
     confidence = f", confidence {document['confidence']}" if document["confidence"] else ""
     yield f"verdict  {document['verdict'] or 'none'}{confidence}"
     yield document["summary"]
-    recoverable = document["recoverable_s_per_step"]
-    if recoverable is not None:
-        hours = document["recoverable_gpu_hours_per_day"]
-        per_day = f", about {hours:.0f} GPU-hours a day" if hours is not None else ""
-        yield f"fixing it would give back up to {recoverable:.1f} s a step{per_day} (estimate)"
+    hours = document["recoverable_gpu_hours_per_day"]
+    if hours is not None:
+        yield f"that is about {hours:.0f} GPU-hours a day (an estimate)"
 
 
 def _ledger(document: Document) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from longpole_server.analysis.ledger import assemble_step
 from longpole_server.importers.logged import LoggedStep, LogSummary
 from longpole_server.importers.reading import LogSource, read_steps, refuse_without_steps
-from longpole_server.importers.verl_run import agree_on_gpu_count, derive_gpu_count, infer_mode
+from longpole_server.importers.verl_run import agree_on_gpu_count, derive_gpu_count, infer_verl_mode
 from longpole_server.model.facts import RunFacts, StepFacts, StepInputs
 from longpole_server.model.step import Note
 
@@ -76,7 +76,7 @@ def _describe_run(
     ]
     gpu_count, contradicting = agree_on_gpu_count(derived)
     keys = {key for step in kept.values() for key in step.scalars}
-    run = RunFacts(run_id=run_id, name=name, system="verl", mode=infer_mode(keys))
+    run = RunFacts(run_id=run_id, name=name, system="verl", mode=infer_verl_mode(keys))
     notes: tuple[Note, ...] = ()
     if contradicting:
         notes = (

@@ -6,7 +6,7 @@ from longpole_server.analysis.ledger import assemble_step
 from longpole_server.importers.facts import inputs_of
 from longpole_server.importers.logged import LoggedStep, LogSummary
 from longpole_server.importers.reading import LogSource, read_steps, refuse_without_steps
-from longpole_server.importers.verl_run import agree_on_gpu_count, derive_gpu_count, infer_mode
+from longpole_server.importers.verl_run import agree_on_gpu_count, derive_gpu_count, infer_verl_mode
 from longpole_server.model.facts import RunFacts
 from longpole_server.model.records import MetricPoint, Records, RunEnd, RunStart
 
@@ -33,7 +33,7 @@ def import_records(source: LogSource, run_id: str, name: str | None = None) -> I
                 started_ns=started_ns,
                 name=name or source.name,
                 system="verl",
-                mode=infer_mode(survey.keys),
+                mode=infer_verl_mode(survey.keys),
                 gpu_count=survey.gpu_count,
                 imported=True,
                 time_estimated=True,

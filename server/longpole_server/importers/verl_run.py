@@ -1,34 +1,23 @@
 """What the keys of a verl log tell about the run: trainer generation, mode, number of GPUs."""
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+from longpole_server.analysis.modes import infer_mode
 
 # A derived GPU count must be this close to a whole number to be believed.
 _WHOLE_TOLERANCE = 0.02
 
 
-def infer_mode(keys: Iterable[str]) -> str | None:
-    """Return `rl.mode` as the metric names betray it, None when they do not.
+def infer_verl_mode(keys: Collection[str]) -> str | None:
+    """Return `rl.mode` as the metric names betray it, None when there are no timings.
 
-    Source: which of verl's five trainer paths writes which key.
+    Trainers of the asynchronous modes write names of their own; without any of these the two
+    modes that share GPUs remain, of which `sync` is the usual one.
     """
-    names = set(keys)
-    if any(name.startswith("fully_async/") for name in names):
-        return "fully_async"
-    if (
-        any(name.startswith("separate_async/") for name in names)
-        or {
-            "timing_s/switch_wait",
-            "timing_s/switch_to_trainer",
-        }
-        & names
-    ):
-        return "separate_async"
-    if {"timing_s/sync_rollout_weights", "timing_s/generate_async"} & names:
-        return "one_step_off"
-    if "timing_s/step" in names or "timing_s/gen" in names:
-        return "sync"
-    return None
+    if (mode := infer_mode(keys)) is not None:
+        return mode
+    return "sync" if "timing_s/step" in keys or "timing_s/gen" in keys else None
 
 
 def derive_gpu_count(scalars: Mapping[str, float]) -> float | None:
