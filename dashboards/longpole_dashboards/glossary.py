@@ -66,20 +66,51 @@ def not_reported(source: str, subject: str = "") -> str:
     return f"{start}, would come from {SOURCES[source]}."
 
 
+# What evidence rows measure, where the metric's own name says it badly.
+_LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "rollout/slowest_of_gen": "slowest sample, of gen",
+        "rollout/slowest_to_mean_time": "slowest sample, time to mean",
+        "rollout/slowest_to_mean_tokens": "slowest sample, tokens to mean",
+        "rollout/idle_ratio": "slots idle during gen",
+        "rollout/tool_of_end": "tools, of the last samples' time",
+        "rollout/score_of_end": "scoring, of the last samples' time",
+        "rollout/recomputed_ratio": "recomputed after preemption",
+        "rollout/replica_seconds_per_token": "slowest replica, seconds per token",
+        "rollout/replica_tokens_to_mean": "that replica's tokens to mean",
+        "rollout/tokens_per_s_per_sample": "decode speed of a sample",
+        "global_seqlen/balanced_max_to_mean": "tokens of the fullest rank to mean",
+        "mfu_actor_stage": "MFU, whole update stage",
+        "mfu_actor": "MFU, actor update",
+    }
+)
+_PREFIXES = (
+    ("share/", "share of "),
+    ("stage_s/", "seconds of "),
+    ("timing_s/", "seconds of "),
+    ("gpu_active/", "GPU activity in "),
+    ("gpu_idle_s/", "idle GPU-seconds, "),
+)
+_FRACTIONS = ("share/", "mfu", "ratio", "fraction", "_of_gen", "_of_end", "gpu_active/")
+
+
 def metric_label(name: str) -> str:
     """Return what people read for a metric of an evidence row."""
-    if name.startswith("share/"):
-        return f"share of {name.removeprefix('share/').replace('_', ' ')}"
+    if name in _LABELS:
+        return _LABELS[name]
+    for prefix, words in _PREFIXES:
+        if name.startswith(prefix):
+            return words + name.removeprefix(prefix).replace("/", " ").replace("_", " ")
     canonical = metrics.CANONICAL_OF_ALIAS.get(name, name)
     kind = metrics.METRICS.get(canonical)
     return kind.label if kind is not None else name.replace("/", " ").replace("_", " ")
 
 
 def format_metric(name: str, value: float | None, unit: str) -> str:
-    """Return a metric's value as people read it; fractions become percentages."""
-    words = name.lower()
-    if unit == "1" and any(word in words for word in ("share", "mfu", "ratio", "fraction")):
-        if "x_" in words or "slowest" in words:
-            return format_value(value, unit)
-        return format_ratio(value, 1)
+    """Return a metric's value as people read it: fractions as percentages, factors with a sign."""
+    if unit == "1" and value is not None:
+        if "_to_mean" in name:
+            return f"{value:.2f} ×"
+        if any(mark in name.lower() for mark in _FRACTIONS):
+            return format_ratio(value, 1)
     return format_value(value, unit)

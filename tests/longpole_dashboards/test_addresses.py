@@ -1,0 +1,34 @@
+from urllib.parse import urlsplit
+
+from hypothesis import given
+from hypothesis import strategies as st
+from longpole_dashboards.addresses import Query, run_address, step_address
+
+run_ids = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1)
+
+
+@given(run_ids, st.integers(0, 10**9))
+def test_addresses_carry_any_run_id(run_id: str, step: int) -> None:
+    run = Query.parse("?" + urlsplit(run_address(run_id)).query)
+    assert run.text("id") == run_id
+    found = Query.parse("?" + urlsplit(step_address(run_id, step)).query)
+    assert (found.text("run"), found.number("step")) == (run_id, step)
+
+
+def test_a_slash_in_a_run_id_is_encoded() -> None:
+    assert run_address("math/grpo 7") == "/run?id=math%2Fgrpo%207"
+
+
+def test_nonsense_counts_as_absent() -> None:
+    query = Query.parse("?step=seven&unit=furlongs&time=9-3&empty=")
+    assert query.number("step") is None
+    assert query.choice("unit", ("seconds", "percent")) == "seconds"
+    assert query.span_ms("time") is None
+    assert query.text("empty") is None
+    assert Query.parse(None).text("id") is None
+
+
+def test_choices_and_spans() -> None:
+    query = Query.parse("?unit=percent&time=1000-2500&unit=percent")
+    assert query.choice("unit", ("seconds", "percent")) == "percent"
+    assert query.span_ms("time") == (1000, 2500)
