@@ -56,6 +56,10 @@ class Reader:
         """Return every window of a step, of all processes, once each."""
         return steps.list_stage_spans(self._pool, run_id, attempt, step)
 
+    def list_recorded_steps(self, run_id: str, attempt: int) -> Sequence[int]:
+        """Return the steps of which an attempt sent windows or scalars, derived or not."""
+        return steps.list_recorded_steps(self._pool, run_id, attempt)
+
     def get_scalars(
         self, run_id: str, attempt: int, step: int
     ) -> tuple[Mapping[str, float], int | None]:

@@ -48,6 +48,15 @@ SELECT * FROM stage_spans FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
 ORDER BY start_ns, end_ns, span_id
 """
+_RECORDED = """
+SELECT DISTINCT step FROM (
+    SELECT step FROM stage_spans WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
+    UNION ALL
+    SELECT step FROM metric_points WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
+)
+WHERE step >= 0
+ORDER BY step
+"""
 _FIRST, _LAST_POSSIBLE = -(1 << 63), (1 << 63) - 1
 
 
@@ -86,3 +95,9 @@ def list_stage_spans(pool: ClientPool, run_id: str, attempt: int, step: int) -> 
     """Return every window of a step, of all processes, once each, by start."""
     parameters = {"run_id": run_id, "attempt": attempt, "step": step}
     return pool.select(StageSpan, _SPANS, parameters)
+
+
+def list_recorded_steps(pool: ClientPool, run_id: str, attempt: int) -> Sequence[int]:
+    """Return the numbers of the steps of which an attempt sent windows or scalars, in order."""
+    rows = make_rows(pool.query(_RECORDED, {"run_id": run_id, "attempt": attempt}))
+    return [step for (step,) in rows]

@@ -5,7 +5,7 @@ import math
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from longpole_server.errors import StoreError
@@ -30,12 +30,15 @@ _LATE_S = 1.0
 _PULSE_S = 1.0
 _FIRST_RETRY_S = 0.5
 _LONGEST_RETRY_S = 60.0
-_WRITE_CHUNK = 200
+# Steps of one attempt that are derived before others, and what came in meanwhile, have their turn.
+_CHUNK_STEPS = 25
 _MAX_ATTEMPTS_KEPT = 256
-# Runs heard from this recently are looked at again after a restart.
+# Runs heard from this recently are looked at again after a restart, and in any case this many:
+# data may be older than the clock says.
 _RECOVER_NS = 3_600 * 10**9
-# Steps around the newest derived one whose data may have come in before a crash.
-_RECOVER_STEPS = range(-1, 4)
+_RECOVER_RUNS = 10
+# Of these the newest derived steps, whose last data may have come in right before the end.
+_RECOVER_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class StepCloser:
         self._writer = writer
         self._changes = changes
         self._revisions = revisions
-        self._assembler = StepAssembler(reader, facts)
+        self._stopping = threading.Event()
+        self._assembler = StepAssembler(reader, facts, self._stopping.is_set)
         self._now_ns = now_ns
         self._now_s = now_s
         self._thread: threading.Thread | None = None
@@ -91,7 +95,6 @@ class StepCloser:
         self._inbox = Touched()
         self._hurry = False
         self._busy = False
-        self._stopping = False
         # Of the closing thread alone.
         self._agenda: Agenda[StepKey] = Agenda()
         self._progress: OrderedDict[AttemptKey, AttemptProgress] = OrderedDict()
@@ -112,7 +115,7 @@ class StepCloser:
         )
 
     def start(self) -> None:
-        """Start the thread; it first looks again at runs heard from in the last hour."""
+        """Start the thread; it first looks again at the runs heard from last."""
         self._thread = threading.Thread(target=self._run, name="step-closing", daemon=True)
         self._thread.start()
 
@@ -135,41 +138,50 @@ class StepCloser:
             )
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Derive what was noted, within `timeout_s`, and end the thread."""
+        """Derive what was noted, within `timeout_s`, and end the thread.
+
+        What is left is derived after the next start.
+        """
         thread = self._thread
         if thread is None:
             return
         self.drain(timeout_s)
         with self._condition:
-            self._stopping = True
+            self._stopping.set()
             self._condition.notify_all()
-        thread.join(timeout_s)
+        thread.join()
         self._thread = None
 
     def recover(self) -> None:
-        """Put the newest steps of runs heard from in the last hour on the agenda.
+        """Put the newest steps of the runs heard from last on the agenda.
 
         Raises:
             StoreError: The database failed.
         """
         since_ns = self._now_ns() - _RECOVER_NS
-        for row in self._reader.list_attempts():
-            if row.last_seen_ns >= since_ns:
-                self._recover_attempt(row, since_ns)
+        # Rows come by run and attempt: what stays is the newest attempt of each run.
+        rows = {row.start.run_id: row for row in self._reader.list_attempts()}
+        newest = sorted(rows.values(), key=lambda row: -row.last_seen_ns)
+        for index, row in enumerate(newest):
+            if index < _RECOVER_RUNS or row.last_seen_ns >= since_ns:
+                self._recover_attempt(row)
 
     def process(self) -> None:
         """Do what is due now. The thread calls it; tests may call it without a thread."""
         with self._condition:
             touched, self._inbox = self._inbox, Touched()
-            hurry, self._hurry = self._hurry, False
+            hurry = self._hurry
             self._busy = True
+        num_left = 0
         try:
             self._take_in(touched)
-            self._close_steps(self._agenda.take(math.inf if hurry else self._now_s()))
+            num_left = self._close_steps(self._agenda.take(math.inf if hurry else self._now_s()))
             self._publish_when_due()
         finally:
             with self._condition:
                 self._busy = False
+                if hurry and not num_left and not self._inbox:
+                    self._hurry = False
                 self._condition.notify_all()
 
     def _run(self) -> None:
@@ -191,9 +203,9 @@ class StepCloser:
         wait_s = max(0.0, min(times_s) - self._now_s()) if times_s else None
         with self._condition:
             self._condition.wait_for(
-                lambda: self._inbox or self._hurry or self._stopping, timeout=wait_s
+                lambda: self._inbox or self._hurry or self._stopping.is_set(), timeout=wait_s
             )
-            return not self._stopping
+            return not self._stopping.is_set()
 
     def _take_in(self, touched: Touched) -> None:
         soon_s = self._now_s() + _GATHER_S
@@ -232,26 +244,35 @@ class StepCloser:
                 if step is not None:
                     self._agenda.add(StepKey(owner.run_id, owner.attempt, step), late_s)
 
-    def _close_steps(self, keys: Iterable[StepKey]) -> None:
+    def _close_steps(self, keys: Iterable[StepKey]) -> int:
+        """Derive steps, the oldest of each attempt; return how many are left for the next turn."""
         by_attempt: defaultdict[AttemptKey, list[int]] = defaultdict(list)
         for key in keys:
             by_attempt[key.owner].append(key.step)
+        num_left = 0
         for owner, numbers in by_attempt.items():
-            try:
-                failed = self._close_attempt(owner, numbers)
-            except Exception:
-                self._num_failed += 1
-                _logger.exception("steps of run %s are derived later", owner.run_id)
-                failed = numbers
-            self._retry_later(owner, failed, numbers)
+            # The oldest first: they are the baseline of those after them.
+            numbers.sort()
+            for number in numbers[_CHUNK_STEPS:]:
+                self._agenda.add(StepKey(owner.run_id, owner.attempt, number), self._now_s())
+                num_left += 1
+            self._try_close_attempt(owner, numbers[:_CHUNK_STEPS])
+        return num_left
 
-    def _close_attempt(self, owner: AttemptKey, numbers: Iterable[int]) -> list[int]:
+    def _try_close_attempt(self, owner: AttemptKey, numbers: Sequence[int]) -> None:
+        try:
+            failed = self._close_attempt(owner, numbers)
+        except Exception:
+            self._num_failed += 1
+            _logger.exception("steps of run %s are derived later", owner.run_id)
+            failed = numbers
+        self._retry_later(owner, failed, numbers)
+
+    def _close_attempt(self, owner: AttemptKey, numbers: Iterable[int]) -> Sequence[int]:
         derived, failed = self._assembler.assemble(owner, self._progress_of(owner), numbers)
-        for start in range(0, len(derived), _WRITE_CHUNK):
-            chunk = derived[start : start + _WRITE_CHUNK]
-            self._writer.write_steps(chunk, self._next_version())
-            self._num_derived += len(chunk)
         if derived:
+            self._writer.write_steps(derived, self._next_version())
+            self._num_derived += len(derived)
             self._revisions.bump(owner.run_id)
             self._want_publish(0.0)
         return failed
@@ -267,17 +288,14 @@ class StepCloser:
             self._num_tries[key] += 1
             self._agenda.add(key, self._now_s() + delay_s)
 
-    def _recover_attempt(self, row: AttemptRow, since_ns: int) -> None:
+    def _recover_attempt(self, row: AttemptRow) -> None:
         owner = AttemptKey(row.start.run_id, row.start.attempt)
-        last = self._progress_of(owner).last
-        numbers = {number + (last or 0) for number in _RECOVER_STEPS}
-        numbers.update(
-            start.step
-            for start in self._reader.list_stage_starts(owner.run_id, owner.attempt, since_ns)
-        )
+        progress = self._progress_of(owner)
+        recorded = self._reader.list_recorded_steps(owner.run_id, owner.attempt)
+        numbers = {number for number in recorded if number not in progress}
+        numbers.update(recorded[-_RECOVER_STEPS:])
         for number in numbers:
-            if number >= 0:
-                self._agenda.add(StepKey(owner.run_id, owner.attempt, number), self._now_s())
+            self._agenda.add(StepKey(owner.run_id, owner.attempt, number), self._now_s())
 
     def _progress_of(self, owner: AttemptKey) -> AttemptProgress:
         progress = self._progress.get(owner)

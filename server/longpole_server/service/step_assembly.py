@@ -1,7 +1,7 @@
 """Assembles and judges the steps of one attempt from what the store holds of them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import orjson
@@ -20,11 +20,18 @@ _logger = logging.getLogger(__name__)
 
 
 class StepAssembler:
-    """Turns raw windows and scalars into derived steps with a verdict."""
+    """Turns raw windows and scalars into derived steps with a verdict.
 
-    def __init__(self, reader: Reader, facts: FactsReader) -> None:
+    Args:
+        reader: Reads windows and scalars.
+        facts: Builds and keeps the facts of judged steps.
+        is_stopping: When true, the steps not tried yet count as failed.
+    """
+
+    def __init__(self, reader: Reader, facts: FactsReader, is_stopping: Callable[[], bool]) -> None:
         self._reader = reader
         self._facts = facts
+        self._is_stopping = is_stopping
         self.num_failed = 0
 
     def assemble(
@@ -50,6 +57,9 @@ class StepAssembler:
         failed: list[int] = []
         # Latest first: where a step begins closes the one before it.
         for number in sorted(_with_predecessors(progress, set(steps)), reverse=True):
+            if self._is_stopping():
+                failed.append(number)
+                continue
             try:
                 outcome = self._assemble_step(run, attempt, progress, number)
             except Exception:
