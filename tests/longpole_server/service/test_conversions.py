@@ -1,0 +1,70 @@
+import pytest
+
+from longpole_server.model.gpu import RunGpu
+from longpole_server.service.conversions import (
+    gpus_between,
+    infer_mode,
+    make_run_facts,
+    make_trajectory_facts,
+    parse_model_config,
+)
+from support.server_runs import RunScript
+
+RUN = RunScript("run")
+
+
+def hold(
+    uuid: str, role: str = "hybrid", since_s: float = 0.0, until_s: float | None = None
+) -> RunGpu:
+    until_ns = None if until_s is None else RUN.at(until_s)
+    return RunGpu("run", 1, "node-0", uuid, 0, role, RUN.at(since_s), until_ns, "gpu_ids", "H100")
+
+
+def test_what_the_run_declares_wins_over_what_was_joined():
+    start = RUN.start(gpu_count=16, mode="fully_async").run_starts[0]
+    facts = make_run_facts(start, [hold("a")])
+    assert (facts.gpu_count, facts.mode, facts.gpu_model) == (16, "fully_async", "H100")
+
+
+def test_joined_gpus_fill_what_was_not_declared():
+    facts = make_run_facts(RUN.start().run_starts[0], [hold("a"), hold("b"), hold("a")])
+    assert (facts.gpu_count, facts.mode) == (2, "sync")
+    assert make_run_facts(RUN.start().run_starts[0], []).gpu_count is None
+
+
+def test_separate_pools_are_an_asynchronous_run():
+    pools = [hold("a", "trainer"), hold("b", "rollout")]
+    assert infer_mode(None, pools) == ("separate_async", "inferred")
+    assert infer_mode(None, [hold("a", "trainer"), hold("a", "rollout")]) == ("sync", "inferred")
+    assert infer_mode("sync", pools) == ("sync", "declared")
+
+
+@pytest.mark.parametrize(
+    ("config", "cap"),
+    [
+        ({"response_length_cap": "1024"}, 1024),
+        ({"data.max_response_length": "2048.0"}, 2048),
+        ({"max_response_length": "many"}, None),
+        ({}, None),
+    ],
+)
+def test_the_response_cap_is_found_under_its_names(config: dict[str, str], cap: int | None):
+    facts = make_run_facts(RUN.start(config=config).run_starts[0], [])
+    assert facts.response_length_cap == cap
+
+
+def test_a_model_configuration_must_be_an_object():
+    assert parse_model_config('{"hidden_size": 4096}') == {"hidden_size": 4096}
+    for text in (None, "", "[1]", "{broken", "null"):
+        assert parse_model_config(text) is None
+
+
+def test_gpus_of_a_range_are_listed_once_each():
+    held = [hold("a", until_s=10.0), hold("b", since_s=20.0), hold("a", since_s=30.0)]
+    assert [gpu.gpu_uuid for gpu in gpus_between(held, RUN.at(0), RUN.at(5))] == ["a"]
+    assert [gpu.gpu_uuid for gpu in gpus_between(held, RUN.at(12), RUN.at(15))] == []
+    assert {gpu.gpu_uuid for gpu in gpus_between(held, RUN.at(0), None)} == {"a", "b"}
+
+
+def test_no_samples_are_no_facts():
+    assert make_trajectory_facts([]) is None
