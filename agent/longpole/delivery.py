@@ -108,7 +108,7 @@ class Delivery:
         except ReceiverUnreachable as error:
             self._complaints.report(
                 "receiver_unreachable",
-                "no receiver at %s; keeping the newest records and trying on",
+                "no receiver at %s; trying again in the background, keeping the newest records",
                 error,
             )
             return None

@@ -4,6 +4,7 @@ The standard library on purpose: it reads no proxy settings and no `.netrc`, dra
 the global `random` state that trainers seed, and its timeouts are ours.
 """
 
+import codecs
 import gzip
 import http.client
 import ssl
@@ -16,6 +17,10 @@ from longpole.settings import Settings
 
 _MIN_GZIP_BYTES = 1024
 _MAX_REPLY_BYTES = 64 * 1024
+# Opening a connection imports this codec. On the sender's thread that would hold an import lock,
+# and a fork in that moment would leave it locked in the child for ever.
+codecs.lookup("idna")
+
 _STALE_CONNECTION = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 

@@ -141,7 +141,7 @@ def read_process_start_ns(pid: int, clock: Clock = Clock()) -> int:  # noqa: B00
     """Return when this process started, UTC nanoseconds: one answer for its whole life."""
     try:
         # The name in parentheses may hold spaces; starttime is field 22 of proc_pid_stat(5).
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         ticks = int(stat.rpartition(")")[2].split()[19])
         since_boot_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - since_boot_ns

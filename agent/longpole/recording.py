@@ -125,7 +125,11 @@ def stage(
     session = _process.session or _process.resume("stage")
     if session is None:
         return INERT_STAGE
-    return session.windows.build_stage(name, step, method, bytes, delta_ratio)
+    try:
+        return session.windows.build_stage(name, step, method, bytes, delta_ratio)
+    except Exception as error:  # noqa: BLE001 - the trainer's values may raise anything
+        _process.complaints.report("invalid_stage", "stage() is not recorded: %r", error)
+        return INERT_STAGE
 
 
 def sync_phase(name: str) -> StageWindow:
@@ -258,7 +262,11 @@ def log(step: int, metrics: Mapping[str, object]) -> None:
 def flush(timeout_s: float = 5.0) -> bool:
     """Wait until everything recorded so far was sent; returns whether all of it was accepted."""
     session = _process.session
-    return True if session is None else session.flush(timeout_s)
+    try:
+        return session is None or session.flush(timeout_s)
+    except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
+        _process.complaints.report("internal", "flush() failed: %r", error)
+        return False
 
 
 def shutdown(status: str = FINISHED, timeout_s: float = 5.0) -> None:
@@ -270,7 +278,10 @@ def shutdown(status: str = FINISHED, timeout_s: float = 5.0) -> None:
         status: `finished` or `crashed`.
         timeout_s: Bound of the call.
     """
-    _process.close(str(status), timeout_s)
+    try:
+        _process.close(str(status), timeout_s)
+    except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
+        _process.complaints.report("internal", "shutdown() failed: %r", error)
 
 
 def stats() -> Stats:

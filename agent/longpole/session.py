@@ -24,7 +24,8 @@ from longpole.spans import OpenTelemetryTracing, encode_windows
 from longpole.stats import Stats
 from longpole.trajectories import encode_trajectories, weigh_parts
 from longpole.values import AttributeValue
-from longpole.windows import Window, Windows
+from longpole.window_registry import WindowRegistry
+from longpole.windows import Window
 
 # Bounds of the buffers. They hold a burst of 8,192 samples with 20 parts each, and some hundred
 # steps of an ordinary run while a receiver is away.
@@ -65,7 +66,9 @@ class Session:
         self._events: Buffer[Event] = Buffer(_MAX_EVENTS)
         self._spans: Buffer[ReadableSpan] = Buffer(_MAX_SPANS)
         tracing = OpenTelemetryTracing(resource, self._spans)
-        self.windows = Windows(tracing, self._announce_window, complaints, clock, heartbeat_s)
+        self.windows = WindowRegistry(
+            tracing, self._announce_window, complaints, clock, heartbeat_s
+        )
         self._channels = self._build_channels(encode_resource(resource))
         self._sender = Sender(
             self._channels, delivery, self.windows.repeat_announcements, complaints, delay_s

@@ -40,7 +40,7 @@ def to_iteration(value: object) -> int | None:
         return None
     try:
         return operator.index(cast("SupportsIndex", value))
-    except TypeError:
+    except Exception:  # noqa: BLE001 - a foreign `__index__` may raise anything
         number = to_number(value)
     if isinstance(number, float):
         return int(number) if number.is_integer() else None

@@ -176,6 +176,23 @@ def test_forked_child_sends_its_own_and_nothing_twice(
     assert read_status(receiver) == "finished"
 
 
+def test_sending_imports_nothing(program: Program) -> None:
+    # A fork while the sender's thread imports leaves a locked module behind in the child.
+    result = program.run(
+        """
+        import longpole.session
+        before = set(sys.modules)
+        longpole.init("run-1")
+        with longpole.step(1), longpole.stage("gen"):
+            longpole.trajectory(start_ns=1, end_ns=2, parts=[("tool", "python", 1, 2)])
+        longpole.log(1, {"a": 1})
+        assert longpole.flush(60)
+        print(sorted(set(sys.modules) - before))
+        """
+    )
+    assert result.stdout == "[]\n"
+
+
 def test_forks_under_load_do_not_hang(program: Program, receiver: FakeReceiver) -> None:
     program.run(
         """

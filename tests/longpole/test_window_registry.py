@@ -10,7 +10,8 @@ from opentelemetry.trace import StatusCode
 from longpole.buffers import Buffer
 from longpole.complaints import Complaints
 from longpole.spans import OpenTelemetryTracing
-from longpole.windows import StageWindow, StepWindow, Window, Windows
+from longpole.window_registry import WindowRegistry
+from longpole.windows import StageWindow, StepWindow, Window
 from support.sdk_clock import START_NS, FakeClock
 
 
@@ -23,7 +24,7 @@ class Recorder:
         self.announced: list[tuple[str | None, int | None, int]] = []
         self._buffer: Buffer[ReadableSpan] = Buffer(1000)
         self._spans: list[ReadableSpan] = []
-        self.windows = Windows(
+        self.windows = WindowRegistry(
             OpenTelemetryTracing({}, self._buffer),
             self._announce,
             self.complaints,
@@ -342,7 +343,7 @@ def test_failure_of_the_tracing_library_does_not_reach_the_trainer() -> None:
 
     complaints = Complaints()
     clock = FakeClock().build()
-    windows = Windows(Broken(), lambda _window, _now_ns: None, complaints, clock, 10.0)
+    windows = WindowRegistry(Broken(), lambda _window, _now_ns: None, complaints, clock, 10.0)
     with windows.build_step(1) as window:
         window.set(tokens_total=1)
     assert complaints.count() == {"internal": 1, "set_when_closed": 1}
