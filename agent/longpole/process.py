@@ -98,7 +98,7 @@ class Process:
 
     def _open_in_child(self) -> "Session | None":
         with self._lock:
-            if self.session is None and self._origin is not None:
+            if self.session is None and not self._is_over and self._origin is not None:
                 from longpole.session import open_session
 
                 declaration, settings = self._origin

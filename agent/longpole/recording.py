@@ -46,6 +46,10 @@ def init(
 ) -> None:
     """Begin recording this process and announce the run. Once per process; never raises.
 
+    Open steps and stages are announced again every `LONGPOLE_HEARTBEAT_S` seconds (10). A process
+    forked later records on its own, without announcing or ending the run; one that is spawned
+    calls `init` itself, with its own `role`.
+
     Args:
         run_id: The run; default `LONGPOLE_RUN_ID`, else `<project>/<name>` when both are known,
             else the receiver makes one up from service and host.

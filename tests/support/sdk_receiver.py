@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -160,15 +160,15 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
 
     def do_POST(self) -> None:
+        receiver = cast("_Server", self.server).receiver
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        status = self.server.receiver.answer(Request(self.path, headers, body))
-        behaviour = self.server.receiver.behaviour
+        status = receiver.answer(Request(self.path, headers, body))
+        behaviour = receiver.behaviour
         self.send_response(status)
         for name, value in behaviour.headers.items():
             self.send_header(name, value)
