@@ -39,7 +39,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 @contextmanager
-def run_demo(server: FakeServer, *arguments: str) -> Generator[subprocess.Popen[str]]:
+def run_demo(server: FakeServer, folder: Path, *arguments: str) -> Generator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "longpole.cli", "demo", "--server", server.address]
     command += ["--nodes", "2", "--gpus", "2", "--run-id", RUN_ID, *arguments]
     process = subprocess.Popen(
@@ -48,7 +48,7 @@ def run_demo(server: FakeServer, *arguments: str) -> Generator[subprocess.Popen[
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "LONGPOLE_HEARTBEAT_S": "0.2"},
+        env={**os.environ, "LONGPOLE_HEARTBEAT_S": "0.2", "TMPDIR": str(folder)},
     )
     try:
         yield process
@@ -70,7 +70,7 @@ def assert_all_end(processes: list[psutil.Process]) -> None:
 def test_a_run_arrives_as_planned(server: FakeServer, tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
     arguments = ("--steps", "2", "--speed", "5", "--seed", "3", "--once-ready-file", str(ready))
-    with run_demo(server, *arguments) as process:
+    with run_demo(server, tmp_path, *arguments) as process:
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaints) == (0, "")
     url = f"{server.address}/run?id=team%2Fdemo"
@@ -124,8 +124,10 @@ def check_gpus(server: FakeServer) -> None:
     assert announced == {CLUSTER.node_gpu_uuids(0), CLUSTER.node_gpu_uuids(1)}
 
 
-def test_ctrl_c_ends_everything_and_half_a_step_is_not_reported(server: FakeServer) -> None:
-    with run_demo(server, "--speed", "4") as process:
+def test_ctrl_c_ends_everything_and_half_a_step_is_not_reported(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    with run_demo(server, tmp_path, "--speed", "4") as process:
         wait_until(lambda: len(server.received.named("rl.loop")) >= 1)
         children = list_descendants(process)
         assert len(children) >= 5  # trainer, two workers, two agents
@@ -145,8 +147,8 @@ def test_ctrl_c_ends_everything_and_half_a_step_is_not_reported(server: FakeServ
         assert "update_weights" in stages
 
 
-def test_when_the_demo_is_killed_nothing_is_left_behind(server: FakeServer) -> None:
-    with run_demo(server, "--speed", "4") as process:
+def test_when_the_demo_is_killed_nothing_is_left_behind(server: FakeServer, tmp_path: Path) -> None:
+    with run_demo(server, tmp_path, "--speed", "4") as process:
         wait_until(lambda: server.received.named("rl.trajectory"))
         children = list_descendants(process)
         process.kill()
@@ -154,7 +156,7 @@ def test_when_the_demo_is_killed_nothing_is_left_behind(server: FakeServer) -> N
     assert_all_end(children)
 
 
-def test_a_hang_goes_on_announcing_its_stage(server: FakeServer) -> None:
+def test_a_hang_goes_on_announcing_its_stage(server: FakeServer, tmp_path: Path) -> None:
     def hanging() -> int:
         return sum(
             event.attributes.get("rl.stage") == "update_actor"
@@ -162,7 +164,7 @@ def test_a_hang_goes_on_announcing_its_stage(server: FakeServer) -> None:
             for event in server.received.events_named("rl.stage.start")
         )
 
-    with run_demo(server, "--scenario", "hang", "--speed", "20") as process:
+    with run_demo(server, tmp_path, "--scenario", "hang", "--speed", "20") as process:
         wait_until(lambda: hanging() >= 5)
         process.terminate()
         process.communicate(timeout=PATIENCE_S)
@@ -171,8 +173,10 @@ def test_a_hang_goes_on_announcing_its_stage(server: FakeServer) -> None:
     assert [span.attributes[names.ITERATION] for span in loops] == [1, 2, 3, 4, 5]
 
 
-def test_after_a_crash_a_second_attempt_resumes(server: FakeServer) -> None:
-    with run_demo(server, "--scenario", "resume", "--speed", "20", "--steps", "8") as process:
+def test_after_a_crash_a_second_attempt_resumes(server: FakeServer, tmp_path: Path) -> None:
+    with run_demo(
+        server, tmp_path, "--scenario", "resume", "--speed", "20", "--steps", "8"
+    ) as process:
         said, complaints = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaints) == (0, "")
     assert "the trainer crashed; attempt 2 resumes with step 6" in said
@@ -189,7 +193,7 @@ def test_after_a_crash_a_second_attempt_resumes(server: FakeServer) -> None:
 
 def test_an_agent_that_cannot_run_is_one_clear_line(server: FakeServer, tmp_path: Path) -> None:
     missing = tmp_path / "no such token"
-    with run_demo(server, "--token-file", str(missing)) as process:
+    with run_demo(server, tmp_path, "--token-file", str(missing)) as process:
         _, complaints = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert re.match(r"longpole demo: the agent of sim-node-\d ended with status 2: ", complaints)
