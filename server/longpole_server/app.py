@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from fastapi import FastAPI
@@ -81,6 +82,7 @@ def open_application(config: Config) -> Generator[Application]:
         StoreLockedError: Another process holds the data directory.
         StoreError: The database or the journal cannot be opened.
     """
+    _make_data_dir(config.data_dir)
     with ExitStack() as opened:
         store = open_store(StoreConfig(directory=config.data_dir / "store"))
         opened.callback(store.close)
@@ -100,13 +102,16 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
     closer = StepCloser(reader, writer, changes, revisions, facts)
     joiner = GpuJoiner(reader, writer, changes, revisions)
     normalizer = Normalizer(_list_known_attempts(reader), keep_text=config.keep_text)
-    pipeline = Pipeline(
-        spool,
-        normalizer,
-        writer.write,
-        closer.on_written,
-        state_dir=config.data_dir / "journal-state",
-    )
+    try:
+        pipeline = Pipeline(
+            spool,
+            normalizer,
+            writer.write,
+            closer.on_written,
+            state_dir=config.data_dir / "journal-state",
+        )
+    except SpoolError as error:
+        raise StoreError(f"cannot open the journal: {error}") from error
     service = StoreService(
         reader, RunsReader(reader, revisions, config.lost_after_s), facts, changes
     )
@@ -134,6 +139,16 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
         closer=closer,
         joiner=joiner,
     )
+
+
+def _make_data_dir(data_dir: Path) -> None:
+    try:
+        # What runs send is for their owner's eyes.
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot create the data directory {data_dir}: {error.strerror}"
+        ) from error
 
 
 def _open_journal(config: Config) -> Spool:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import sys
@@ -27,7 +28,7 @@ _logger = logging.getLogger(__name__)
 # Requests that are worked on in threads at a time.
 _REQUEST_THREADS = 8
 # Seconds for requests and websockets to end, then for the journal to be written.
-_GRACE_S = 1.5
+_GRACE_S = 2
 _DRAIN_S = 2.0
 
 # Entered with the server's address once it listens, left before the listeners close.
@@ -54,7 +55,7 @@ def describe(error: ServerError) -> str:
 async def _serve(config: Config, listener: socket.socket, companions: Companions) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
     url = local_url(config.host, port_of(listener))
     with open_application(config) as application:
@@ -71,6 +72,13 @@ async def _serve(config: Config, listener: socket.socket, companions: Companions
             await stop.wait()
         if not await asyncio.to_thread(application.drain, _DRAIN_S):
             _logger.warning("what is not written yet stays in the journal for the next start")
+
+
+def _on_signal(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        # Asked twice: what is acknowledged is in the journal, so nothing is lost by it.
+        os._exit(1)
+    stop.set()
 
 
 async def _open_standard_ports(
@@ -121,7 +129,7 @@ async def _serving(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[None
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=_GRACE_S,  # pyright: ignore[reportArgumentType] - waits a float as well
+            timeout_graceful_shutdown=_GRACE_S,
         )
     )
     task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -54,7 +54,7 @@ class LogImporter:
         Args:
             file: The log.
             name: Its name where it came from.
-            run_id: The run it becomes; `import/<stem of name>` when None.
+            run_id: The run it becomes; made from `name` when None.
             modified_ns: When the log was last written: where its time axis ends, if it has none.
 
         Raises:
@@ -62,7 +62,7 @@ class LogImporter:
             UnreadableLogError: Nothing in it can be read.
             StoreError: The database failed; importing again goes on where it stopped.
         """
-        run_id = run_id or DEFAULT_PREFIX + (Path(name).stem or "log")
+        run_id = run_id or make_run_id(name)
         check_run_id(run_id)
         batch_id = _hash(file)
         source = LogSource(name, lambda: file.open("rb"), modified_ns)
@@ -76,6 +76,12 @@ class LogImporter:
     def settle(self, timeout_s: float) -> bool:
         """Wait until the steps of what was imported are derived; tell whether they are."""
         return self._closer.drain(timeout_s)
+
+
+def make_run_id(name: str) -> str:
+    """Return the id of a run imported from a file: `import/` and its stem."""
+    run_id = DEFAULT_PREFIX + (Path(name).stem or "log")
+    return f"{run_id}_" if _ROUTE_ENDING.search(run_id) else run_id
 
 
 def check_run_id(run_id: str) -> None:

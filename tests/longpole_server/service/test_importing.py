@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from longpole_server.errors import BadRequestError, UnreadableLogError
-from longpole_server.service.importing import LogImporter, check_run_id
+from longpole_server.service.importing import LogImporter, check_run_id, make_run_id
 from support.server_service import ServiceBench
 
 SAMPLES = Path(__file__).parents[2] / "data"
@@ -56,4 +56,18 @@ def test_ids_that_cannot_be_told_from_routes_are_refused(run_id: str):
 
 @pytest.mark.parametrize("run_id", ["import/train", "a/steps-of-mine", "verl/gsm8k", "stepsize"])
 def test_ordinary_ids_are_taken(run_id: str):
+    check_run_id(run_id)
+
+
+@pytest.mark.parametrize(
+    ("name", "run_id"),
+    [
+        ("train.log", "import/train"),
+        ("metrics.jsonl", "import/metrics_"),
+        ("a b.c.log", "import/a b.c"),
+        ("", "import/log"),
+    ],
+)
+def test_default_ids_are_made_from_the_files_stem(name: str, run_id: str):
+    assert make_run_id(name) == run_id
     check_run_id(run_id)
