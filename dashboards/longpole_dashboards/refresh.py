@@ -125,35 +125,38 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         )
         known = (answered or {}).get("keys")
         keys = known if isinstance(known, dict) and ctx.triggered else {}
-        rendered = await reader.run(_render, reader.service, group, view, keys)
+        rendered = await reader.run(render_group, reader.service, group, view, keys)
         version = (pulsed or {}).get("version")
         return [*rendered.values, rendered.notice, {"version": version, "keys": rendered.keys}]
 
 
 @dataclass(slots=True)
-class _Rendered:
+class Rendered:
+    """What one refresh found: a value per output, a key per panel, and what went wrong."""
+
     values: list[object]
     keys: dict[str, str]
     notice: object
 
 
-def _render(
+def render_group(
     service: Service, group: PanelGroup[R], view: View, known: Mapping[str, str]
-) -> _Rendered:
+) -> Rendered:
+    """Render the panels of a group whose key differs from the `known` one."""
     num_outputs = sum(len(panel.outputs) for panel in group.panels)
-    rendered = _Rendered([], {}, None)
+    rendered = Rendered([], {}, None)
     try:
         reading = group.read(service, view)
         for index, panel in enumerate(group.panels):
             _render_panel(panel, str(index), reading, view, known, rendered)
     except NotFoundError as error:
-        return _Rendered([no_update] * num_outputs, {}, missing_notice(error.message, error.hint))
+        return Rendered([no_update] * num_outputs, {}, missing_notice(error.message, error.hint))
     except ServerError as error:
-        return _Rendered([no_update] * num_outputs, {}, error_notice(error.message, error.hint))
+        return Rendered([no_update] * num_outputs, {}, error_notice(error.message, error.hint))
     except Exception:  # noqa: BLE001 - the page must say that it is not up to date, and try again
         LOG.error("Could not refresh %s:\n%s", group.path, traceback.format_exc())
         notice = error_notice("This page could not be brought up to date.", "It tries again.")
-        return _Rendered([no_update] * num_outputs, {}, notice)
+        return Rendered([no_update] * num_outputs, {}, notice)
     return rendered
 
 
@@ -163,7 +166,7 @@ def _render_panel(
     reading: R,
     view: View,
     known: Mapping[str, str],
-    rendered: _Rendered,
+    rendered: Rendered,
 ) -> None:
     described = repr((panel.key(reading), view.theme, view.zone.label))
     key = hashlib.blake2b(described.encode(), digest_size=8).hexdigest()

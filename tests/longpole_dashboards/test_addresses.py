@@ -2,6 +2,7 @@ from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from longpole_dashboards.addresses import Query, run_address, step_address
 
 run_ids = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1)

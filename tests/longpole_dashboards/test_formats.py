@@ -4,6 +4,7 @@ from datetime import datetime, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from longpole_dashboards import formats
 
 NOON_NS = int(datetime(2026, 3, 12, 12, 0, 5, tzinfo=timezone.utc).timestamp()) * 10**9

@@ -2,9 +2,10 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from longpole.conventions import stages
 from longpole_dashboards import theme
-from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 

@@ -145,51 +145,47 @@ def make_trajectories(spec: RunSpec, planned: PlannedStep) -> tuple[Trajectory, 
     gen = planned.window(stages.GEN)
     if gen is None or not spec.has_trajectories:
         return ()
+    count = spec.samples_per_step
     rng = np.random.default_rng((spec.seed, planned.step, 7))
     gen_s = (gen[1] - gen[0]) / S
-    raw = rng.lognormal(0, 0.52, spec.samples_per_step)
-    durations = np.minimum(raw / raw.max(), 1.0) * (gen_s - 1.2)
-    starts = rng.uniform(0.05, 0.9, spec.samples_per_step)
+    raw = rng.lognormal(0, 0.52, count)
+    durations = raw / raw.max() * (gen_s - 1.2)
+    starts = rng.uniform(0.05, 0.9, count)
+    queue = rng.uniform(0.005, 0.05, count) * durations
+    turns = rng.integers(1, 4, count)
+    tool = np.where(turns > 1, rng.uniform(0.03, 0.12, count) * durations, 0.0)
+    score = np.minimum(0.4, durations * 0.02)
+    generate = durations - queue - tool - score
+    tokens = np.maximum(1, generate * 142 * rng.normal(1, 0.05, count)).astype(int)
+    prompts = rng.integers(120, 420, count)
+    rewards = rng.random(count) < 0.35 + 0.008 * planned.step
     return tuple(
-        _trajectory(spec, planned, index, gen[0] + int(starts[index] * S), float(durations[index]))
-        for index in range(spec.samples_per_step)
-    )
-
-
-def _trajectory(
-    spec: RunSpec, planned: PlannedStep, index: int, start_ns: int, duration_s: float
-) -> Trajectory:
-    rng = np.random.default_rng((spec.seed, planned.step, index, 11))
-    queue_s = duration_s * float(rng.uniform(0.005, 0.05))
-    turns = int(rng.integers(1, 4))
-    tool_s = duration_s * float(rng.uniform(0.03, 0.12)) if turns > 1 else 0.0
-    score_s = min(0.4, duration_s * 0.02)
-    tokens = int((duration_s - queue_s - tool_s - score_s) * 142 * float(rng.normal(1, 0.05)))
-    truncated = tokens >= 7600
-    return Trajectory(
-        run_id=spec.run_id,
-        attempt=planned.attempt,
-        trajectory_id=f"{planned.step:04d}-{index // 8:03d}-{index % 8}",
-        step=planned.step,
-        phase="train",
-        group_id=f"{planned.step:04d}-{index // 8:03d}",
-        start_ns=start_ns,
-        end_ns=start_ns + int(duration_s * S),
-        duration_s=duration_s,
-        generate_s=duration_s - queue_s - tool_s - score_s,
-        tool_s=tool_s,
-        score_s=score_s,
-        queue_s=queue_s,
-        paused_s=None,
-        input_tokens=int(rng.integers(120, 420)),
-        output_tokens=max(1, tokens),
-        turns=turns,
-        preemptions=0 if index % 37 else 1,
-        status="truncated" if truncated else "success",
-        reward=float(rng.random() < 0.35 + 0.008 * planned.step),
-        policy_version_start=planned.step - 1,
-        policy_version_end=planned.step - 1,
-        replica=f"replica-{index % 4}",
+        Trajectory(
+            run_id=spec.run_id,
+            attempt=planned.attempt,
+            trajectory_id=f"{planned.step:04d}-{i // 8:03d}-{i % 8}",
+            step=planned.step,
+            phase="train",
+            group_id=f"{planned.step:04d}-{i // 8:03d}",
+            start_ns=gen[0] + int(starts[i] * S),
+            end_ns=gen[0] + int((starts[i] + durations[i]) * S),
+            duration_s=float(durations[i]),
+            generate_s=float(generate[i]),
+            tool_s=float(tool[i]),
+            score_s=float(score[i]),
+            queue_s=float(queue[i]),
+            paused_s=None,
+            input_tokens=int(prompts[i]),
+            output_tokens=int(tokens[i]),
+            turns=int(turns[i]),
+            preemptions=0 if i % 37 else 1,
+            status="truncated" if tokens[i] >= 7600 else "success",
+            reward=float(rewards[i]),
+            policy_version_start=planned.step - 1,
+            policy_version_end=planned.step - 1,
+            replica=f"replica-{i % 4}",
+        )
+        for i in range(count)
     )
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from dash.development.base_component import Component
 
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.figures.gpus import FIELD_LABELS
+from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES
+from longpole_dashboards.glossary import not_reported
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.service import Service
 
@@ -22,10 +23,16 @@ def read_heatmap(
     return service.get_gpu_heatmap(run_id, FALLBACK_FIELD, *span_ns, max_bins)
 
 
-def substitute_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
-    """Return what to say when another field is shown than was asked for."""
-    if heatmap.field == asked:
-        return None
-    return absent(
-        f"These GPUs do not report {FIELD_LABELS[asked]}; {FIELD_LABELS[heatmap.field]} is shown."
-    )
+def heat_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
+    """Return what a viewer must know about the picture: another field, or more GPUs than rows."""
+    if not heatmap.lanes:
+        return absent(not_reported("gpus", "GPUs"))
+    words = list[str]()
+    if heatmap.field != asked:
+        words.append(
+            f"These GPUs do not report {FIELD_LABELS[asked]}; "
+            f"{FIELD_LABELS[heatmap.field]} is shown."
+        )
+    if len(heatmap.lanes) > MAX_LANES:
+        words.append(f"The first {MAX_LANES} of {len(heatmap.lanes)} GPUs are shown.")
+    return absent(" ".join(words)) if words else None

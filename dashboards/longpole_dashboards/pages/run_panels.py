@@ -12,7 +12,6 @@ from dash.development.base_component import Component
 
 from longpole.conventions import stages
 from longpole_dashboards.addresses import RUN_PATH
-from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.now import now_card
 from longpole_dashboards.components.panel import age, fit_height, legend
 from longpole_dashboards.components.tiles import Tile, tile
@@ -41,7 +40,7 @@ from longpole_dashboards.formats import (
     format_ratio,
 )
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
-from longpole_dashboards.pages.gpu_heat import read_heatmap, substitute_words
+from longpole_dashboards.pages.gpu_heat import heat_words, read_heatmap
 from longpole_dashboards.refresh import Panel, PanelGroup, View
 from longpole_dashboards.theme import stage_colour, stage_label
 from longpole_server.errors import NotFoundError
@@ -390,7 +389,7 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
         zone=view.zone,
         theme=view.theme,
     )
-    words = substitute_words(field, heatmap) if heatmap.lanes else absent(not_reported("gpus"))
+    words = heat_words(field, heatmap)
     has_bands = any(stage.windows for step in steps for stage in step.stages)
     if not heatmap.lanes and not has_bands:
         return figure, {"display": "none"}, words

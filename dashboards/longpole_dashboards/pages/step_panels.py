@@ -32,7 +32,7 @@ from longpole_dashboards.formats import (
     format_whole,
 )
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
-from longpole_dashboards.pages.gpu_heat import read_heatmap, substitute_words
+from longpole_dashboards.pages.gpu_heat import heat_words, read_heatmap
 from longpole_dashboards.refresh import Panel, PanelGroup, View
 from longpole_dashboards.theme import PART_COLOURS
 from longpole_server.errors import NotFoundError
@@ -200,15 +200,13 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
     figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
     missing = [
         (bool(reading.trajectories), "Samples", "trajectories"),
-        (bool(reading.heatmap.lanes), "GPUs", "gpus"),
         (any(stage.windows for stage in reading.step.stages), "Stage windows", "stages"),
     ]
-    words: list[Component | None] = [
-        absent(not_reported(source, label)) for found, label, source in missing if not found
+    chosen = reading.view.query.choice("field", HEAT_FIELDS)
+    words = [
+        heat_words(chosen, reading.heatmap),
+        *(absent(not_reported(source, label)) for found, label, source in missing if not found),
     ]
-    if reading.heatmap.lanes:
-        chosen = reading.view.query.choice("field", HEAT_FIELDS)
-        words.append(substitute_words(chosen, reading.heatmap))
     return figure, style, words
 
 

@@ -1,0 +1,11 @@
+from longpole_dashboards.components.notice import error_notice, missing_notice
+from support.dashboard_components import words
+
+
+def test_errors_say_what_to_do() -> None:
+    shown = words(error_notice("The store is busy.", "Wait a moment."))
+    assert shown.split() == ["The", "store", "is", "busy.", "Wait", "a", "moment."]
+
+
+def test_a_missing_subject_leads_back_to_the_runs() -> None:
+    assert "All runs" in words(missing_notice("There is no run x."))

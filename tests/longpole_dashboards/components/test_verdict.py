@@ -1,0 +1,70 @@
+from dataclasses import replace
+
+from longpole_dashboards.components.verdict import (
+    decision_table,
+    evidence_table,
+    findings_list,
+    verdict_card,
+)
+from longpole_dashboards.verdicts import VERDICT_KINDS
+from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.step import Note
+from support.dashboard_components import find_all, words
+from support.dashboard_fake_service import ASYNC_RUN, LIVE_RUN, FakeService
+
+NOW_NS = 1_760_000_000 * 10**9
+
+
+def diagnose(run_id: str = LIVE_RUN) -> Diagnosis:
+    return FakeService(NOW_NS).diagnose(run_id)
+
+
+def test_the_card_says_what_how_sure_and_what_it_would_give_back() -> None:
+    shown = words(verdict_card(diagnose()))
+    assert "Rollout waits for a few long samples" in shown
+    assert "high confidence" in shown
+    assert "≈ 21.4 s a step" in shown
+    assert "GPU-hours a day" in shown
+    assert "steps 11–30" in shown
+
+
+def test_a_second_level_cause_is_named() -> None:
+    assert "because:" in words(verdict_card(diagnose(ASYNC_RUN)))
+
+
+def test_before_the_first_step_there_is_no_verdict_and_no_promise() -> None:
+    empty = replace(
+        diagnose(),
+        verdict=None,
+        confidence=None,
+        num_judged=0,
+        first_step=None,
+        last_step=None,
+        recoverable_s_per_step=None,
+        summary="No step has been judged yet.",
+    )
+    shown = words(verdict_card(empty))
+    assert "No verdict yet" in shown
+    assert "could give back" not in shown
+
+
+def test_evidence_speaks_for_or_against() -> None:
+    table = evidence_table(diagnose().evidence)
+    assert len(find_all(table, "lp-effect-supports")) == 5
+    assert len(find_all(table, "lp-effect-contradicts")) == 1
+    assert "needed 40.0 %" in words(table)
+    assert "No evidence yet" in words(evidence_table(()))
+
+
+def test_findings_come_severest_first_and_once() -> None:
+    note = Note("line.torn", "critical", "The last line is torn.")
+    shown = findings_list(diagnose().findings, (note, note))
+    severities = [words(found) for found in find_all(shown, "lp-severity")]
+    assert severities == ["critical", "warning", "info"]
+
+
+def test_the_decision_table_holds_every_verdict_and_marks_this_one() -> None:
+    table = decision_table("rollout.long_tail")
+    (row,) = find_all(table, "lp-current")
+    assert "rollout.long_tail" in words(row)
+    assert all(kind.code in words(table) for kind in VERDICT_KINDS)

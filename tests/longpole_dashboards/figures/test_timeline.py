@@ -1,0 +1,124 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from longpole_dashboards.figures.timeline import SLOWEST_LANES, StepView, step_timeline
+from longpole_server.model.step import StageLane
+from longpole_server.model.trajectory import Trajectory
+from support.dashboard_fake_service import BARE_RUN, LIVE_RUN, FakeService
+from support.dashboard_steps import S
+
+NOW_NS = 1_760_000_000 * S
+
+
+def make_view(run_id: str = LIVE_RUN, step: int = 29, **changes: Any) -> StepView:
+    service = FakeService(NOW_NS)
+    detail = service.get_step(run_id, step)
+    end_ns = detail.step.end_ns or NOW_NS
+    view = StepView(
+        detail=detail,
+        heatmap=service.get_gpu_heatmap(
+            run_id, "sm_active_ratio", detail.step.start_ns, end_ns, 200
+        ),
+        trajectories=service.list_trajectories(run_id, step, limit=10_000),
+        open_stage=service.get_run(run_id).summary.open_stage,
+        now_ns=NOW_NS,
+    )
+    return replace(view, **changes)
+
+
+def draw(view: StepView) -> Any:
+    return step_timeline(view, theme="dark")
+
+
+def labels(figure: Any) -> list[str]:
+    axes = [figure.layout[name] for name in figure.layout if name.startswith("yaxis")]
+    return [text for axis in axes for text in (axis.ticktext or ())]
+
+
+def sample_bars(figure: Any) -> Any:
+    return next(trace for trace in figure.data if trace.meta == "sample")
+
+
+def test_stages_are_as_long_as_they_took() -> None:
+    view = make_view()
+    figure = draw(view)
+    drawn = sum(sum(trace.x) for trace in figure.data if trace.yaxis == "y")
+    covered = sum(stage.exclusive_s for stage in view.step.stages)
+    assert drawn == pytest.approx(covered)
+
+
+def test_the_tail_is_shaded_up_to_the_last_sample() -> None:
+    view = make_view()
+    (shade,) = draw(view).layout.shapes
+    ends = sorted(t.end_ns for t in view.trajectories)
+    assert shade.x1 == pytest.approx((ends[-1] - view.step.start_ns) / S)
+    assert shade.x0 == pytest.approx((ends[243] - view.step.start_ns) / S)
+    assert "the last 12 of 256 samples" in draw(view).layout.annotations[0].text
+
+
+def test_samples_running_rise_to_all_and_fall_to_none() -> None:
+    figure = draw(make_view())
+    running = next(trace for trace in figure.data if trace.type == "scatter")
+    assert max(running.y) <= 256
+    assert max(running.y) > 200
+    assert running.y[-1] == 0
+
+
+def test_the_slowest_samples_have_bars_and_the_chosen_one_stands_out() -> None:
+    view = make_view()
+    chosen = view.trajectories[4].trajectory_id
+    bars = sample_bars(draw(replace(view, selected=chosen)))
+    assert [detail[0] for detail in bars.customdata][4] == chosen
+    assert len(set(bars.marker.color)) == 2
+    assert bars.marker.color[4] != bars.marker.color[0]
+
+
+def test_a_chosen_sample_that_is_not_slow_gets_the_last_bar() -> None:
+    view = make_view()
+    chosen: Trajectory = view.trajectories[200]
+    bars = sample_bars(draw(replace(view, selected=chosen.trajectory_id)))
+    assert len(bars.customdata) == SLOWEST_LANES
+    assert bars.customdata[-1][0] == chosen.trajectory_id
+
+
+def test_idle_gaps_say_their_gpu_seconds() -> None:
+    view = make_view()
+    figure = draw(view)
+    gaps = next(t for t in figure.data if t.text and "GPU·s" in str(t.text[0]))
+    assert list(gaps.text) == [f"{gap.gpu_seconds:.0f} GPU·s" for gap in view.detail.gaps]
+
+
+def test_rows_without_data_are_left_out() -> None:
+    figure = draw(make_view(BARE_RUN, 5))
+    assert labels(figure) == ["stages"]
+
+
+def test_other_processes_are_lanes_of_their_own() -> None:
+    view = make_view()
+    lane = StageLane("gen", "rollout", "node-a2", 7, view.step.start_ns, view.step.start_ns + S)
+    detail = replace(view.detail, lanes=(lane, replace(lane, pid=8)))
+    assert "rollout node-a2" in labels(draw(replace(view, detail=detail)))
+
+
+def test_the_open_step_ends_now() -> None:
+    view = make_view(step=31)
+    figure = draw(view)
+    assert view.step.duration_s is None
+    assert figure.layout.xaxis.range[1] == pytest.approx(
+        (NOW_NS - view.step.start_ns) / S, rel=0.01
+    )
+    assert not figure.layout.shapes
+
+
+def test_rows_do_not_overlap() -> None:
+    figure = draw(make_view())
+    axes = [figure.layout[name] for name in figure.layout if name.startswith("yaxis")]
+    domains = sorted(tuple(axis.domain) for axis in axes)
+    assert all(low[1] < high[0] for low, high in pairwise(domains))
+    assert domains[0][0] >= 0

@@ -1,0 +1,226 @@
+"""Every panel of every page, on every pretend run, in both themes."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+from typing import Any
+
+import pytest
+
+from longpole_dashboards.addresses import Query
+from longpole_dashboards.formats import Zone
+from longpole_dashboards.pages.run_panels import PANELS as RUN_PANELS
+from longpole_dashboards.pages.runs import Histories, panel_group
+from longpole_dashboards.pages.step_panels import PANELS as STEP_PANELS
+from longpole_dashboards.pages.step_panels import SAMPLE_PANELS
+from longpole_dashboards.refresh import PanelGroup, View
+from longpole_dashboards.theme import ThemeName
+from longpole_server.errors import NotFoundError
+from longpole_server.model.run import RunSummary
+from longpole_server.model.step import Step
+from support.dashboard_components import words
+from support.dashboard_fake_service import (
+    ASYNC_RUN,
+    BARE_RUN,
+    HANGING_RUN,
+    LIVE_RUN,
+    FakeService,
+)
+
+NOW_NS = 1_760_000_000 * 10**9
+RUNS = (LIVE_RUN, HANGING_RUN, ASYNC_RUN, BARE_RUN)
+
+
+def make_view(query: dict[str, str], theme: ThemeName = "dark") -> View:
+    return View(Query(query), theme, Zone(), NOW_NS)
+
+
+def render(group: PanelGroup[Any], service: FakeService, view: View) -> dict[str, Any]:
+    """Return what every output of a page's panels would hold."""
+    reading = group.read(service, view)
+    found: dict[str, Any] = {}
+    for panel in group.panels:
+        assert panel.key(reading) == panel.key(group.read(service, view))
+        values = panel.render(reading)
+        assert len(values) == len(panel.outputs)
+        names = [".".join(output) for output in panel.outputs]
+        found.update(zip(names, values, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("run_id", RUNS)
+def test_the_run_page_of_every_kind_of_run(run_id: str, theme: ThemeName) -> None:
+    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": run_id}, theme))
+    assert len(shown["run-tiles.children"]) == 7
+    assert shown["run-shares.figure"].data
+
+
+@pytest.mark.parametrize("choice", [{"unit": "percent"}, {"axis": "time"}, {"steps": "all"}])
+def test_the_run_page_as_chosen(choice: dict[str, str]) -> None:
+    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": LIVE_RUN, **choice}))
+    assert shown["run-shares.figure"].data
+
+
+def test_a_run_before_its_first_step_ends() -> None:
+    service = FakeService(NOW_NS)
+    service.advance(-3370)
+    view = View(Query({"id": LIVE_RUN}), "dark", Zone(), service.now_ns())
+    shown = render(RUN_PANELS, service, view)
+    assert "No verdict yet" in words(shown["run-verdict.children"])
+    assert "gen" in words(shown["run-now.children"])
+
+
+def test_the_run_page_says_what_is_missing() -> None:
+    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": BARE_RUN}))
+    assert "Longpole agent on the GPU nodes" in words(shown["run-gpus-absent.children"])
+    assert shown["run-gpus.style"] == {"display": "none"}
+    assert "times estimated" in words(shown["run-title.children"])
+    unknown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": ASYNC_RUN}))
+    assert "needs model and GPU" in words(unknown["run-tiles.children"])
+
+
+def test_resumes_are_marked() -> None:
+    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": LIVE_RUN}))
+    assert "attempt 2" in words(shown["run-title.children"])
+
+
+def test_gpus_that_report_no_activity_show_utilisation_and_say_so() -> None:
+    shown = render(
+        RUN_PANELS, FakeService(NOW_NS), make_view({"id": LIVE_RUN, "field": "memory_used_bytes"})
+    )
+    assert "utilisation is shown" in words(shown["run-gpus-absent.children"])
+
+
+def test_a_zoomed_time_is_what_the_gpus_show() -> None:
+    start_ms = NOW_NS // 10**6 - 300_000
+    view = make_view({"id": LIVE_RUN, "time": f"{start_ms}-{start_ms + 60_000}"})
+    low, high = render(RUN_PANELS, FakeService(NOW_NS), view)["run-gpus.figure"].layout.xaxis.range
+    assert (high - low).total_seconds() == 60
+
+
+def test_nothing_is_rendered_anew_while_nothing_changes_but_the_present() -> None:
+    service = FakeService(NOW_NS)
+    group = RUN_PANELS
+    before = [panel.key(group.read(service, make_view({"id": LIVE_RUN}))) for panel in group.panels]
+    service.advance(0.001)
+    after = [panel.key(group.read(service, make_view({"id": LIVE_RUN}))) for panel in group.panels]
+    assert before == after
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("run_id", RUNS)
+def test_the_step_page_of_every_kind_of_run(run_id: str, theme: ThemeName) -> None:
+    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": run_id, "step": "8"}, theme))
+    assert "Step 8" in words(shown["step-title.children"])
+    assert shown["step-timeline.style"]["height"].endswith("px")
+
+
+def test_the_open_step_has_a_page() -> None:
+    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": LIVE_RUN, "step": "31"}))
+    assert "open" in words(shown["step-title.children"])
+
+
+def test_samples_are_listed_slowest_first_and_the_chosen_one_is_marked() -> None:
+    service = FakeService(NOW_NS)
+    chosen = service.list_trajectories(LIVE_RUN, 20)[2].trajectory_id
+    view = make_view({"run": LIVE_RUN, "step": "20", "sample": chosen})
+    rows = render(STEP_PANELS, service, view)["step-samples.rowData"]
+    durations = [row["duration"] for row in rows]
+    assert durations == sorted(durations, reverse=True)
+    assert [row["id"] for row in rows if row["selected"]] == [chosen]
+    drawer = render(SAMPLE_PANELS, service, view)["sample-body.children"]
+    assert chosen in words(drawer)
+    assert "7 other samples of its group" in words(drawer)
+
+
+def test_without_a_chosen_sample_the_drawer_is_empty() -> None:
+    view = make_view({"run": LIVE_RUN, "step": "20"})
+    assert render(SAMPLE_PANELS, FakeService(NOW_NS), view)["sample-body.children"] is None
+
+
+def test_partial_rollout_says_what_it_would_have_saved() -> None:
+    view = make_view({"run": LIVE_RUN, "step": "20"})
+    shown = words(render(STEP_PANELS, FakeService(NOW_NS), view)["step-partial.children"])
+    assert "stop at 80 %" in shown
+    assert "of the step" in shown
+
+
+def test_a_step_without_samples_names_their_source() -> None:
+    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": BARE_RUN, "step": "5"}))
+    assert "longpole.trajectory()" in words(shown["step-samples-absent.children"])
+    assert shown["step-samples-table.style"] == {"display": "none"}
+    assert "Stage windows: not reported" in words(shown["step-absent.children"])
+
+
+def test_neighbours_end_where_the_run_does() -> None:
+    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": BARE_RUN, "step": "18"}))
+    links = [str(part) for part in shown["step-title.children"].children[:3]]
+    assert "href='/step?run=import%2Fverl-gsm8k&step=17'" in links[0]
+    assert "lp-disabled" in links[2]
+
+
+@pytest.mark.parametrize("query", [{}, {"id": "no/such"}])
+def test_an_address_without_a_run_is_refused(query: dict[str, str]) -> None:
+    with pytest.raises(NotFoundError):
+        render(RUN_PANELS, FakeService(NOW_NS), make_view(query))
+
+
+@pytest.mark.parametrize("query", [{"run": LIVE_RUN}, {"run": LIVE_RUN, "step": "9999"}])
+def test_an_address_without_a_step_is_refused(query: dict[str, str]) -> None:
+    with pytest.raises(NotFoundError):
+        render(STEP_PANELS, FakeService(NOW_NS), make_view(query))
+
+
+def test_runs_are_listed_live_ones_first() -> None:
+    shown = render(panel_group(Histories()), FakeService(NOW_NS), make_view({}))
+    rows = shown["runs-grid.rowData"]
+    states = [row["state"] for row in rows]
+    assert states.index("finished") > max(states.index("live"), states.index("stalled"))
+    live = next(row for row in rows if row["id"] == LIVE_RUN)
+    assert live["href"] == "/run?id=math%2Fgrpo-qwen3-8b"
+    assert live["spark"].startswith("data:image/svg+xml,")
+    assert live["open"] == "31: gen"
+    unknown = next(row for row in rows if row["id"] == ASYNC_RUN)
+    assert (unknown["mfu"], unknown["mfu_text"]) == (None, "–")
+
+
+def test_without_runs_the_page_says_how_to_connect_one() -> None:
+    shown = render(panel_group(Histories()), FakeService(NOW_NS, specs=()), make_view({}))
+    said = words(shown["runs-empty.children"])
+    assert "longpole.init" in said
+    assert "longpole demo" in said
+    assert shown["runs-table.style"] == {"display": "none"}
+
+
+class CountingService(FakeService):
+    """Counts how often steps are asked for."""
+
+    asked = 0
+
+    def list_steps(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> list[Step]:
+        self.asked += 1
+        return list(super().list_steps(run_id, first, last))
+
+
+def test_histories_ask_again_only_when_a_step_was_added() -> None:
+    service, histories = CountingService(NOW_NS), Histories()
+
+    def run() -> RunSummary:
+        return service.get_run(LIVE_RUN).summary
+
+    first = histories.read(service, run())
+    asked = service.asked
+    assert histories.read(service, run()) is first
+    assert service.asked == asked
+    service.advance_past_step(LIVE_RUN)
+    assert len(histories.read(service, run()).throughput) == len(first.throughput) + 1
+
+
+def test_histories_are_bounded() -> None:
+    service, histories = CountingService(NOW_NS), Histories(max_runs=1)
+    live, bare = (service.get_run(run_id).summary for run_id in (LIVE_RUN, BARE_RUN))
+    kept = histories.read(service, live)
+    histories.read(service, bare)
+    assert histories.read(service, live) is not kept

@@ -1,0 +1,58 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import inspect
+import re
+from pathlib import Path
+
+import dash
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+import longpole_dashboards
+from longpole_dashboards.app import mount
+from support.dashboard_fake_service import FakeService
+
+NOW_NS = 1_760_000_000 * 10**9
+ASSETS = Path(longpole_dashboards.__file__).parent / "assets"
+
+
+@pytest.fixture(scope="module")
+def api() -> FastAPI:
+    made = FastAPI()
+
+    @made.get("/api/v1/health")
+    def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    mount(made, FakeService(NOW_NS))
+    return made
+
+
+def test_pages_and_api_live_on_one_application(api: FastAPI) -> None:
+    with TestClient(api) as client:
+        for path in ("/", "/run?id=x", "/step?run=x&step=1"):
+            assert "Longpole" in client.get(path).text
+        assert client.get("/api/v1/health").json() == {"status": "ok"}
+
+
+def test_the_page_asks_for_nothing_from_other_hosts(api: FastAPI) -> None:
+    with TestClient(api) as client:
+        page = client.get("/").text
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert addresses
+    assert not [address for address in addresses if re.match(r"(https?:)?//", address)]
+
+
+def test_assets_name_no_other_host() -> None:
+    for asset in ASSETS.rglob("*.*"):
+        found = re.findall(r"https?://[^\s\"')]+", asset.read_text())
+        assert set(found) <= {"http://www.w3.org/2000/svg"}, asset
+
+
+def test_every_callback_that_runs_here_is_asynchronous(api: FastAPI) -> None:
+    callbacks = [spec.get("callback") for spec in dash.get_app().callback_map.values()]
+    served = [inspect.unwrap(callback) for callback in callbacks if callback is not None]
+    assert len(served) >= 6
+    assert all(inspect.iscoroutinefunction(callback) for callback in served)
