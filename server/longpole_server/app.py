@@ -35,7 +35,7 @@ from longpole_server.store import StoreConfig, open_store
 
 # By name: the pages stand above the server's layers.
 _DASHBOARDS = "longpole_dashboards.app"
-_READER_THREADS = 4
+_READER_THREADS = 6
 # Attempts heard from this recently go on from their newest step after a restart.
 _RESUME_NS = 7 * 86_400 * 10**9
 

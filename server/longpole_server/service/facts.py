@@ -3,9 +3,11 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from longpole_server.diagnosis import Baseline, make_baseline
 from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, TrajectoryFacts
+from longpole_server.model.gpu import RunGpu
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory
 from longpole_server.read import Reader
@@ -21,8 +23,9 @@ from longpole_server.service.gpu_windows import WINDOW_FIELDS, average_windows
 BASELINE_STEPS = 20
 _BASELINE_REACH = 40
 # Steps of a range that are judged with their samples and GPUs.
-MAX_FULL_STEPS = 200
-# Bounds of what is kept of recent steps, of what is read of one, and of kept baselines.
+MAX_FULL_STEPS = 50
+# Bounds of what is kept of recent steps (a range and what step closing adds meanwhile), of what
+# is read of one, and of kept baselines.
 _MAX_KEPT_STEPS = 64
 _MAX_KEPT_SAMPLES = 200_000
 _MAX_STEP_SAMPLES = 100_000
@@ -30,6 +33,21 @@ _MAX_WINDOW_BINS = 600
 _MAX_KEPT_BASELINES = 256
 
 _StepKey = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """What is known of an attempt apart from its steps.
+
+    Attributes:
+        run: What it says about itself, completed by its GPUs.
+        run_gpus: The GPUs of all attempts of the run.
+        is_imported: Whether it comes from a log: such a one has scalars only.
+    """
+
+    run: RunFacts
+    run_gpus: Sequence[RunGpu]
+    is_imported: bool
 
 
 class FactsReader:
@@ -44,12 +62,15 @@ class FactsReader:
         self._steps: OrderedDict[_StepKey, StepFacts] = OrderedDict()
         self._baselines: OrderedDict[tuple[str, int], Baseline] = OrderedDict()
 
-    def read_run(self, run_id: str, attempt: int) -> RunFacts | None:
-        """Return what an attempt says about itself, None when there is no such attempt."""
+    def read_attempt(self, run_id: str, attempt: int) -> AttemptFacts:
+        """Return what is known of an attempt; nothing is, when it was never announced."""
+        run_gpus = self._reader.list_run_gpus(run_id)
         for row in self._reader.list_attempts(run_id):
             if row.start.attempt == attempt:
-                return make_run_facts(row.start, self._reader.list_run_gpus(run_id))
-        return None
+                return AttemptFacts(
+                    make_run_facts(row.start, run_gpus), run_gpus, row.start.imported
+                )
+        return AttemptFacts(RunFacts(run_id=run_id, name=run_id), run_gpus, is_imported=False)
 
     def read_step(self, step: Step) -> StepFacts:
         """Return the facts of a closed step, from memory when they are there."""
@@ -58,7 +79,8 @@ class FactsReader:
         if kept is not None:
             return kept
         scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
-        facts = self.build_step(step, scalars, self.list_samples(step))
+        run_gpus = self._reader.list_run_gpus(step.run_id)
+        facts = self.build_step(step, scalars, self.list_samples(step), run_gpus)
         with self._lock:
             # What step closing kept meanwhile is newer.
             if _key(step) not in self._steps:
@@ -81,14 +103,18 @@ class FactsReader:
         return make_trajectory_facts(self.list_samples(step))
 
     def build_step(
-        self, step: Step, scalars: Mapping[str, float], samples: Sequence[Trajectory]
+        self,
+        step: Step,
+        scalars: Mapping[str, float],
+        samples: Sequence[Trajectory],
+        run_gpus: Sequence[RunGpu],
     ) -> StepFacts:
-        """Put the facts of a closed step together; its GPU windows are read here."""
+        """Put the facts of a closed step together; its GPUs' samples are read here."""
         return StepFacts(
             step=step,
             scalars=scalars,
             trajectories=make_trajectory_facts(samples),
-            gpu_windows=self._read_gpu_windows(step),
+            gpu_windows=self._read_gpu_windows(step, run_gpus),
         )
 
     def keep(self, facts: StepFacts) -> None:
@@ -151,8 +177,8 @@ class FactsReader:
         ):
             num_samples -= _num_samples(self._steps.popitem(last=False)[1])
 
-    def _read_gpu_windows(self, step: Step) -> tuple[GpuWindow, ...]:
-        lanes = gpus_during(self._reader.list_run_gpus(step.run_id), step)
+    def _read_gpu_windows(self, step: Step, run_gpus: Sequence[RunGpu]) -> tuple[GpuWindow, ...]:
+        lanes = gpus_during(run_gpus, step)
         if step.end_ns is None or not lanes:
             return ()
         return average_windows(

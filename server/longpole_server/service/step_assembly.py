@@ -1,18 +1,19 @@
 """Assembles and judges the steps of one attempt from what the store holds of them."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import orjson
 
 from longpole_server.analysis.ledger import assemble_step
 from longpole_server.diagnosis import diagnose_step, diagnosis_document
-from longpole_server.model.facts import RunFacts, StepInputs
+from longpole_server.model.facts import StepInputs
+from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
 from longpole_server.read import Reader
 from longpole_server.service.conversions import list_sequence_lengths
-from longpole_server.service.facts import FactsReader
+from longpole_server.service.facts import AttemptFacts, FactsReader
 from longpole_server.service.progress import AttemptProgress
 from longpole_server.service.touched import AttemptKey
 
@@ -50,9 +51,7 @@ class StepAssembler:
         Raises:
             StoreError: The database failed before any step was tried.
         """
-        run = self._facts.read_run(attempt.run_id, attempt.attempt)
-        if run is None:
-            run = RunFacts(run_id=attempt.run_id, name=attempt.run_id)
+        known = self._facts.read_attempt(attempt.run_id, attempt.attempt)
         derived: list[tuple[Step, str]] = []
         failed: list[int] = []
         # Latest first: where a step begins closes the one before it.
@@ -61,7 +60,7 @@ class StepAssembler:
                 failed.append(number)
                 continue
             try:
-                outcome = self._assemble_step(run, attempt, progress, number)
+                outcome = self._assemble_step(known, attempt.attempt, progress, number)
             except Exception:
                 self.num_failed += 1
                 _logger.exception("step %d of run %s failed", number, attempt.run_id)
@@ -73,34 +72,39 @@ class StepAssembler:
         return derived, failed
 
     def _assemble_step(
-        self, run: RunFacts, attempt: AttemptKey, progress: AttemptProgress, number: int
+        self, known: AttemptFacts, attempt: int, progress: AttemptProgress, number: int
     ) -> tuple[Step, str] | None:
-        spans = self._reader.list_stage_spans(run.run_id, attempt.attempt, number)
-        scalars, scalars_ns = self._reader.get_scalars(run.run_id, attempt.attempt, number)
+        run_id = known.run.run_id
+        spans: Sequence[StageSpan] = ()
+        if not known.is_imported:
+            spans = self._reader.list_stage_spans(run_id, attempt, number)
+        scalars, scalars_ns = self._reader.get_scalars(run_id, attempt, number)
         if not spans and not scalars:
             return None
         inputs = StepInputs(
-            run=run,
-            attempt=attempt.attempt,
+            run=known.run,
+            attempt=attempt,
             step=number,
             spans=spans,
             scalars=scalars,
             scalars_ns=scalars_ns,
-            successor_start_ns=self._successor_start_ns(run.run_id, progress, number),
+            successor_start_ns=self._successor_start_ns(run_id, progress, number),
         )
         step = assemble_step(inputs)
         if step.closed_by is None:
             progress.record(step)
             return step, ""
-        return self._judge(inputs, step, progress)
+        return self._judge(known, inputs, step, progress)
 
-    def _judge(self, inputs: StepInputs, step: Step, progress: AttemptProgress) -> tuple[Step, str]:
-        samples = self._facts.list_samples(step)
+    def _judge(
+        self, known: AttemptFacts, inputs: StepInputs, step: Step, progress: AttemptProgress
+    ) -> tuple[Step, str]:
+        samples = () if known.is_imported else self._facts.list_samples(step)
         lengths = list_sequence_lengths(samples)
         if lengths:
             step = assemble_step(replace(inputs, sequence_lengths=lengths))
         progress.record(step)
-        facts = self._facts.build_step(step, inputs.scalars, samples)
+        facts = self._facts.build_step(step, inputs.scalars, samples, known.run_gpus)
         first_step = progress.first if progress.first is not None else step.step
         document = ""
         try:
