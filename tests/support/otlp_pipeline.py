@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from longpole.spool import Spool
@@ -75,24 +75,23 @@ def running_pipeline(
     start: bool = True,
 ) -> Generator[Pipeline]:
     """A pipeline in `directory`; what it did not write is there for the next one."""
-    spool = Spool(directory / "journal", max_bytes=max_bytes, drop_oldest=False)
-    pipeline = Pipeline(
-        spool,
-        EchoNormalizer() if normalizer is None else normalizer,
-        writer.write,
-        on_written,
-        state_dir=directory / "state",
-        batch_interval_s=0.01,
-        max_batch_bytes=max_batch_bytes,
-        max_waiting_bytes=max_waiting_bytes,
-        num_batch_ids=num_batch_ids,
-        clock_ns=clock_ns,
-    )
-    if start:
-        pipeline.start()
-    try:
-        yield pipeline
-    finally:
-        writer.allowed.set()
-        pipeline.close()
-        spool.close()
+    with closing(Spool(directory / "journal", max_bytes=max_bytes, drop_oldest=False)) as spool:
+        pipeline = Pipeline(
+            spool,
+            EchoNormalizer() if normalizer is None else normalizer,
+            writer.write,
+            on_written,
+            state_dir=directory / "state",
+            batch_interval_s=0.01,
+            max_batch_bytes=max_batch_bytes,
+            max_waiting_bytes=max_waiting_bytes,
+            num_batch_ids=num_batch_ids,
+            clock_ns=clock_ns,
+        )
+        if start:
+            pipeline.start()
+        try:
+            yield pipeline
+        finally:
+            writer.allowed.set()
+            pipeline.close()

@@ -82,7 +82,7 @@ class Pipeline:
         clock_ns: UTC nanoseconds.
 
     Raises:
-        SpoolError: `state_dir` cannot be used.
+        StoreError: `state_dir` cannot be used.
     """
 
     def __init__(
@@ -99,7 +99,10 @@ class Pipeline:
         num_batch_ids: int = 65_536,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._journal = Journal(spool, state_dir, max_waiting_bytes, num_batch_ids)
+        try:
+            self._journal = Journal(spool, state_dir, max_waiting_bytes, num_batch_ids)
+        except SpoolError as error:
+            raise StoreError(f"The journal's state cannot be used: {error}") from error
         self._normalizer = normalizer
         self._write_records = write
         self._on_written = on_written

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longpole.spool import Spool
-from longpole_server.errors import BadRequestError, BusyError
+from longpole.spool import Spool, SpoolError
+from longpole_server.errors import BadRequestError, BusyError, StoreError
 from longpole_server.ingest.entry import JournalEntry
 from longpole_server.ingest.journal import Journal
 from longpole_server.ingest.pipeline import Pipeline
@@ -240,6 +240,36 @@ def test_a_full_journal_refuses_and_takes_again_later(tmp_path: Path) -> None:
         assert pipeline.drain(DRAIN_S)
 
     assert len(writer.bodies) == accepted + 1
+
+
+class FailingSpool(Spool):
+    """A spool on a disk that refuses to sync."""
+
+    def sync(self) -> None:
+        raise SpoolError("Input/output error")
+
+
+def test_a_disk_that_refuses_acknowledges_nothing(tmp_path: Path) -> None:
+    spool = FailingSpool(tmp_path / "journal", drop_oldest=False)
+    journal = Journal(spool, tmp_path / "state", 1 << 20, 100)
+    journal.start()
+
+    done = journal.append(JournalEntry("traces", 1, None, b"a"))
+
+    with pytest.raises(StoreError, match="Input/output error"):
+        done.result(30)
+    assert journal.num_refused == 1
+    journal.close()
+
+
+def test_a_state_directory_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+
+    with (
+        pytest.raises(StoreError, match="journal's state"),
+        running_pipeline(tmp_path, RecordingWriter()),
+    ):
+        pass
 
 
 def test_what_waits_in_memory_is_bounded(tmp_path: Path) -> None:

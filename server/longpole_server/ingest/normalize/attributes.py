@@ -4,6 +4,7 @@ import base64
 import json
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -66,13 +67,16 @@ def format_attributes(values: Values, *, keep_text: bool) -> dict[str, str]:
     """Return attributes as text, without what people wrote unless `keep_text`."""
     formatted: dict[str, str] = {}
     for key, value in values.items():
-        if not keep_text and (
-            key in TEXT_ATTRIBUTE_KEYS or key.startswith(TEXT_ATTRIBUTE_PREFIXES)
-        ):
+        if not keep_text and _holds_text(key):
             continue
         text = value if isinstance(value, str) else format_value(value)
         formatted[key] = text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + "…"
     return formatted
+
+
+@lru_cache(maxsize=4096)
+def _holds_text(key: str) -> bool:
+    return key in TEXT_ATTRIBUTE_KEYS or key.startswith(TEXT_ATTRIBUTE_PREFIXES)
 
 
 def get_text(values: Values, key: str) -> str | None:

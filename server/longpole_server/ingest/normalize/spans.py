@@ -1,6 +1,8 @@
 """Spans as sent, and which of them mean something in a training step."""
 
 import enum
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
@@ -68,42 +70,38 @@ def read_span(
         attributes=format_attributes(values, keep_text=keep_text),
         status_code=_name_of(span.status.code, _STATUS_CODES),
         status_message=span.status.message,
-        events=tuple(
-            (
-                event.time_unix_nano,
-                event.name,
-                format_attributes(read_attributes(event.attributes), keep_text=keep_text),
-            )
-            for event in span.events
-        ),
-        links=tuple(
-            (
-                link.trace_id.hex(),
-                link.span_id.hex(),
-                link.trace_state,
-                format_attributes(read_attributes(link.attributes), keep_text=keep_text),
-            )
-            for link in span.links
-        ),
+        events=_read_events(span, keep_text=keep_text) if span.events else (),
+        links=_read_links(span, keep_text=keep_text) if span.links else (),
     )
     return SpanFact(raw, values, end_ns)
 
 
 def classify_span(name: str, values: Values) -> SpanKind | None:
     """Return what a span means, None when it means nothing here."""
+    kind = _classify_name(name)
+    if kind is SpanKind.LOOP:
+        return kind if get_iteration(values) is not None else None
+    if kind in {None, SpanKind.CANDIDATE} and names.STAGE in values:
+        return SpanKind.STAGE
+    return kind
+
+
+@lru_cache(maxsize=4096)
+def _classify_name(name: str) -> SpanKind | None:
     if name == names.SPAN_LOOP or name.rsplit(".", 1)[-1] in _LOOP_ALIASES:
-        return SpanKind.LOOP if get_iteration(values) is not None else None
+        return SpanKind.LOOP
     if name == names.SPAN_TRAJECTORY:
         return SpanKind.TRAJECTORY
     if name_part_kind(name) is not None:
         return SpanKind.PART
     if name.startswith(names.SPAN_SYNC_PREFIX):
         return SpanKind.SYNC_PHASE
-    if names.STAGE in values or name in stages.STAGE_OF_SPAN:
+    if name in stages.STAGE_OF_SPAN:
         return SpanKind.STAGE
     return SpanKind.CANDIDATE if stages.stage_of(name) is not None else None
 
 
+@lru_cache(maxsize=4096)
 def name_part_kind(name: str) -> str | None:
     """Return the kind of a trajectory's child span, None when it is none."""
     kind = _PART_KINDS.get(name)
@@ -119,6 +117,31 @@ def get_iteration(values: Values) -> int | None:
         if iteration is not None:
             return iteration
     return None
+
+
+def _read_events(span: Span, *, keep_text: bool) -> tuple[tuple[int, str, Mapping[str, str]], ...]:
+    return tuple(
+        (
+            event.time_unix_nano,
+            event.name,
+            format_attributes(read_attributes(event.attributes), keep_text=keep_text),
+        )
+        for event in span.events
+    )
+
+
+def _read_links(
+    span: Span, *, keep_text: bool
+) -> tuple[tuple[str, str, str, Mapping[str, str]], ...]:
+    return tuple(
+        (
+            link.trace_id.hex(),
+            link.span_id.hex(),
+            link.trace_state,
+            format_attributes(read_attributes(link.attributes), keep_text=keep_text),
+        )
+        for link in span.links
+    )
 
 
 def _name_of(number: int, texts: tuple[str, ...]) -> str:
