@@ -20,6 +20,11 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _MAX_DIGITS = 20
 
 
+def read_time(time_ns: int) -> int:
+    """Return a time of the wire (64 bits without sign) as one that every part holds."""
+    return time_ns if time_ns <= _INT64_MAX else _INT64_MAX
+
+
 def read_value(value: AnyValue) -> Value:
     """Return an attribute value in Python."""
     match value.WhichOneof("value"):

@@ -15,6 +15,7 @@ from longpole_server.ingest.normalize.attributes import (
     get_int,
     get_text,
     read_attributes,
+    read_time,
 )
 from longpole_server.ingest.normalize.sender import Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
@@ -101,7 +102,7 @@ def _read_event(record: LogRecord, received_ns: int) -> _Event | None:
     if name not in _EVENTS:
         return None
     time_ns = record.time_unix_nano or record.observed_time_unix_nano or received_ns
-    return _Event(name, time_ns, values)
+    return _Event(name, read_time(time_ns), values)
 
 
 def _find_moments(events: Sequence[_Event], received_ns: int) -> Moments:

@@ -11,7 +11,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     NumberDataPoint,
 )
 
-from longpole_server.ingest.normalize.attributes import Values, format_value, read_attributes
+from longpole_server.ingest.normalize.attributes import (
+    Values,
+    format_value,
+    read_attributes,
+    read_time,
+)
 
 _NO_VALUE = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 _CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -52,7 +57,7 @@ def read_points(metric: Metric, received_ns: int) -> Iterator[NumberPoint]:
         case "histogram":
             for point in metric.histogram.data_points:
                 values = read_attributes(point.attributes)
-                ts_ns = point.time_unix_nano or received_ns
+                ts_ns = read_time(point.time_unix_nano) or received_ns
                 count, total = float(point.count), point.sum if point.HasField("sum") else None
                 yield NumberPoint(f"{metric.name}_count", "1", ts_ns, count, values, True)
                 yield NumberPoint(f"{metric.name}_sum", metric.unit, ts_ns, total, values, True)
@@ -89,7 +94,7 @@ def _read_number(
     return NumberPoint(
         name=metric.name,
         unit=metric.unit,
-        ts_ns=point.time_unix_nano or received_ns,
+        ts_ns=read_time(point.time_unix_nano) or received_ns,
         value=value,
         values=read_attributes(point.attributes),
         is_total=is_total,

@@ -15,6 +15,7 @@ from longpole_server.ingest.normalize.attributes import (
     format_attributes,
     get_int,
     read_attributes,
+    read_time,
 )
 from longpole_server.ingest.normalize.sender import Sender
 from longpole_server.model.records import RawSpan
@@ -53,7 +54,8 @@ def read_span(
 ) -> SpanFact:
     """Read a span."""
     values = read_attributes(span.attributes)
-    start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
+    start_ns = read_time(span.start_time_unix_nano)
+    end_ns = read_time(span.end_time_unix_nano)
     raw = RawSpan(
         ts_ns=start_ns,
         duration_ns=max(0, end_ns - start_ns),
@@ -122,7 +124,7 @@ def get_iteration(values: Values) -> int | None:
 def _read_events(span: Span, *, keep_text: bool) -> tuple[tuple[int, str, Mapping[str, str]], ...]:
     return tuple(
         (
-            event.time_unix_nano,
+            read_time(event.time_unix_nano),
             event.name,
             format_attributes(read_attributes(event.attributes), keep_text=keep_text),
         )

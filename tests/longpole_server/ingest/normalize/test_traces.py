@@ -238,6 +238,17 @@ def test_a_span_that_ends_before_it_starts_is_kept_as_it_is() -> None:
     assert records.raw_spans[0].duration_ns == 0
 
 
+def test_times_beyond_what_can_be_stored_are_cut() -> None:
+    span = otlp.stage("gen", 1, 10, 20)
+    span.end_time_unix_nano = (1 << 64) - 1
+    span.events.add(time_unix_nano=1 << 63)
+
+    records = Feed().traces(otlp.process(), [span], at_s=10)
+
+    assert records.stage_spans[0].end_ns == (1 << 63) - 1
+    assert records.raw_spans[0].events[0][0] == (1 << 63) - 1
+
+
 def test_spans_of_the_agent_belong_to_no_run() -> None:
     sender = otlp.resource(service__name="longpole-agent", host__name="node0")
 
