@@ -100,7 +100,7 @@ def open_application(config: Config) -> Generator[Application]:
 def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts)
-    joiner = GpuJoiner(reader, writer, changes, revisions)
+    joiner = GpuJoiner(reader, writer, revisions, closer.on_joined)
     normalizer = Normalizer(_list_known_attempts(reader), keep_text=config.keep_text)
     try:
         pipeline = Pipeline(

@@ -74,13 +74,14 @@ def build_bench(
 ) -> ServiceBench:
     """Build a service on a reader and a writer."""
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
+    closer = StepCloser(reader, writer, changes, revisions, facts, clock.now_ns, clock.now_s)
     return ServiceBench(
         clock=clock,
         reader=reader,
         writer=writer,
         changes=changes,
-        closer=StepCloser(reader, writer, changes, revisions, facts, clock.now_ns, clock.now_s),
-        joiner=GpuJoiner(reader, writer, changes, revisions, clock.now_ns),
+        closer=closer,
+        joiner=GpuJoiner(reader, writer, revisions, closer.on_joined, clock.now_ns),
         service=StoreService(
             reader,
             RunsReader(reader, revisions, LOST_AFTER_S, clock.now_ns),

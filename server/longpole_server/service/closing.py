@@ -33,6 +33,8 @@ _LONGEST_RETRY_S = 60.0
 # Steps of one attempt that are derived before others, and what came in meanwhile, have their turn.
 _CHUNK_STEPS = 25
 _MAX_ATTEMPTS_KEPT = 256
+# Steps that are derived again when the GPUs of their run change.
+_REJOINED_STEPS = 20
 # Runs heard from this recently are looked at again after a restart, and in any case this many:
 # data may be older than the clock says.
 _RECOVER_NS = 3_600 * 10**9
@@ -128,6 +130,12 @@ class StepCloser:
             self._inbox.merge(touched)
             self._condition.notify_all()
 
+    def on_joined(self, run_id: str) -> None:
+        """Take note that a run holds other GPUs than before: its newest steps change."""
+        with self._condition:
+            self._inbox.merge(Touched(joined={run_id}, pulse=True))
+            self._condition.notify_all()
+
     def drain(self, timeout_s: float) -> bool:
         """Derive everything noted so far without delay; tell whether it was tried in time."""
         with self._condition:
@@ -218,6 +226,7 @@ class StepCloser:
         try:
             self._take_in_announcements(touched, soon_s)
             self._take_in_samples(touched)
+            self._take_in_joined(touched, soon_s)
         except StoreError:
             self._num_failed += 1
             _logger.exception("samples and announcements wait for the store")
@@ -243,6 +252,12 @@ class StepCloser:
             for step in set(map(progress.closed_at, ends_ns)):
                 if step is not None:
                     self._agenda.add(StepKey(owner.run_id, owner.attempt, step), late_s)
+
+    def _take_in_joined(self, touched: Touched, due_s: float) -> None:
+        for owner, progress in self._progress.items():
+            if owner.run_id in touched.joined:
+                for number in progress.newest(_REJOINED_STEPS):
+                    self._agenda.add(StepKey(owner.run_id, owner.attempt, number), due_s)
 
     def _close_steps(self, keys: Iterable[StepKey]) -> int:
         """Derive steps, the oldest of each attempt; return how many are left for the next turn."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from longpole_server.analysis.join import GpuIdentity, RunWindow, join_gpus
 from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.read import AttemptRow, Reader
-from longpole_server.service.changes import ChangeFeed
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.serial_writer import SerialWriter
 
@@ -27,8 +26,8 @@ class GpuJoiner:
     Args:
         reader: Reads processes, GPUs and attempts.
         writer: Takes what was joined.
-        changes: Told when a join changed.
-        revisions: Bumped for the runs it changed for.
+        revisions: Bumped for the runs whose GPUs changed.
+        on_joined: Told of these runs after that.
         now_ns: Wall clock, UTC nanoseconds.
     """
 
@@ -36,14 +35,14 @@ class GpuJoiner:
         self,
         reader: Reader,
         writer: SerialWriter,
-        changes: ChangeFeed,
         revisions: Revisions,
+        on_joined: Callable[[str], None],
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._changes = changes
         self._revisions = revisions
+        self._on_joined = on_joined
         self._now_ns = now_ns
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -98,9 +97,8 @@ class GpuJoiner:
                 self._writer.write_run_gpus(sorted(held, key=lambda gpu: gpu.gpu_uuid))
                 self._written[run_id] = held
                 self._revisions.bump(run_id)
+                self._on_joined(run_id)
                 changed = True
-        if changed:
-            self._changes.publish(self._now_ns())
         return changed
 
     def _run(self) -> None:

@@ -31,10 +31,9 @@ class AttemptProgress:
         """The first step's number, None without any."""
         return self._numbers[0] if self._numbers else None
 
-    @property
-    def last(self) -> int | None:
-        """The last step's number, None without any."""
-        return self._numbers[-1] if self._numbers else None
+    def newest(self, count: int) -> list[int]:
+        """Return the numbers of the last `count` steps in order."""
+        return self._numbers[-count:]
 
     def is_closed(self, step: int) -> bool:
         """Tell whether a step is known to be closed."""
@@ -72,7 +71,7 @@ class AttemptProgress:
 
     def closed_at(self, ts_ns: int) -> int | None:
         """Return the closed step whose window holds a time, None when no recent one does."""
-        for step in reversed(self._numbers[-_SEARCHED_STEPS:]):
+        for step in reversed(self.newest(_SEARCHED_STEPS)):
             start_ns, end_ns = self._starts_ns.get(step), self._ends_ns.get(step)
             if start_ns is not None and end_ns is not None and start_ns <= ts_ns <= end_ns:
                 return step

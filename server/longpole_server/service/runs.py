@@ -73,11 +73,7 @@ class RunsReader:
             config=start.config,
             attempts=tuple(_describe_attempt(row, digest) for row in rows),
             sources=tuple(self._list_sources(rows, digest)),
-            notes=tuple(
-                Note(code="run.note", severity="info", summary=text)
-                for row in rows
-                for text in row.start.notes
-            ),
+            notes=list_notes(rows),
         )
 
     def list_attempts(self, run_id: str) -> Sequence[AttemptRow]:
@@ -170,6 +166,15 @@ class RunsReader:
                 yield Source("agent", host, None, None, seen_ns)
         if rows[-1].start.imported:
             yield Source("import", None, None, None, rows[-1].last_seen_ns)
+
+
+def list_notes(rows: Iterable[AttemptRow]) -> tuple[Note, ...]:
+    """Return what was noted about a run when it came in."""
+    return tuple(
+        Note(code="run.note", severity="info", summary=text)
+        for row in rows
+        for text in row.start.notes
+    )
 
 
 def _group_by_run(rows: Iterable[AttemptRow]) -> dict[str, list[AttemptRow]]:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.gpus import GPU_METRICS
@@ -32,7 +33,7 @@ from longpole_server.service.interface import (
     TrajectoryDistribution,
     TrajectorySort,
 )
-from longpole_server.service.runs import RunsReader
+from longpole_server.service.runs import RunsReader, list_notes
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
 MAX_TRAJECTORIES = 10_000
@@ -182,12 +183,13 @@ class StoreService:
         baseline = None
         if attempt in attempt_starts:
             baseline = self._facts.read_baseline(run_id, attempt, attempt_starts[attempt])
-        return diagnose(
+        diagnosis = diagnose(
             make_run_facts(rows[-1].start, digest.run_gpus),
             self._facts.read_steps(steps),
             baseline,
             attempt_starts=attempt_starts,
         )
+        return replace(diagnosis, data_quality=(*diagnosis.data_quality, *list_notes(rows)))
 
     def get_metric(self, run_id: str, name: str) -> MetricSeries:
         """Return a logged metric, or a canonical one through its aliases."""

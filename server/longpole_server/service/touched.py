@@ -39,7 +39,8 @@ class Touched:
         samples: Steps that got training samples.
         loose_ends_ns: Ends of samples whose step is not known, by attempt.
         announced_ns: Steps whose opening was announced, with the earliest start named.
-        runs: Runs whose description, processes or end changed.
+        runs: Runs whose description or end changed.
+        joined: Runs that hold other GPUs than before.
         opened: Whether a window was opened just now.
         pulse: Whether anything came in at all: GPU samples, heartbeats, samples, ...
     """
@@ -49,6 +50,7 @@ class Touched:
     loose_ends_ns: dict[AttemptKey, list[int]] = field(default_factory=dict[AttemptKey, list[int]])
     announced_ns: dict[StepKey, int] = field(default_factory=dict[StepKey, int])
     runs: set[str] = field(default_factory=set[str])
+    joined: set[str] = field(default_factory=set[str])
     opened: bool = False
     pulse: bool = False
 
@@ -65,6 +67,7 @@ class Touched:
         for key, start_ns in other.announced_ns.items():
             self.announced_ns[key] = min(start_ns, self.announced_ns.get(key, start_ns))
         self.runs |= other.runs
+        self.joined |= other.joined
         self.opened |= other.opened
         self.pulse |= other.pulse
 

@@ -125,9 +125,24 @@ def test_the_join_is_written_once_as_long_as_nothing_changes(bench: ServiceBench
     bench.clock.seconds = 12.0
     bench.write(run.start(), gpu_samples(f"GPU-of-{run_id}", 0, 0, 12, 0.9, host="node-7"))
     assert bench.joiner.join()
+    bench.derive()
     version = bench.changes.current.version
     assert not bench.joiner.join()
+    bench.derive()
     assert bench.changes.current.version == version
+
+
+def test_steps_that_came_before_their_gpus_get_them(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id, host="node-8", gpu_ids=(f"GPU-of-{run_id}",))
+    bench.write(run.start(), run.whole_step(1, 0.0))
+    (before,) = bench.service.list_steps(run_id)
+    assert before.throughput_tokens_per_s_per_gpu is None
+    bench.clock.seconds = 12.0
+    bench.write(gpu_samples(f"GPU-of-{run_id}", 0, 0, 12, 0.9, host="node-8"))
+    assert bench.joiner.join()
+    bench.derive()
+    (after,) = bench.service.list_steps(run_id)
+    assert after.throughput_tokens_per_s_per_gpu == pytest.approx(100.0)
 
 
 def test_samples_of_a_step(bench: ServiceBench, run_id: str):
@@ -183,6 +198,14 @@ def test_a_range_is_diagnosed(bench: ServiceBench, run_id: str):
     part = bench.service.diagnose(run_id, 3, 4)
     assert [step.step for step in part.steps] == [3, 4]
     assert bench.service.get_step(run_id, 3).diagnosis.verdict == "rollout.unexplained"
+
+
+def test_what_was_noted_on_arrival_stands_in_run_and_diagnosis(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    bench.write(run.start(notes=("The last line is torn.",)), run.whole_step(1, 0.0))
+    (note,) = bench.service.get_run(run_id).notes
+    assert note.summary == "The last line is torn."
+    assert note in bench.service.diagnose(run_id).data_quality
 
 
 def test_a_run_without_closed_step_has_no_verdict(bench: ServiceBench, run_id: str):
