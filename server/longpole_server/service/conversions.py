@@ -3,7 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, cast
+from typing import cast
 
 from longpole_server.model.facts import RunFacts, TrajectoryFacts
 from longpole_server.model.gpu import RunGpu
@@ -33,7 +33,8 @@ def make_run_facts(start: RunStart, run_gpus: Sequence[RunGpu]) -> RunFacts:
         system=start.system,
         system_version=start.system_version,
         algorithm=start.algorithm,
-        mode=infer_mode(start.mode, held)[0],
+        # What is not proven stays open: diagnosis looks at what the steps log.
+        mode=start.mode or find_pools_mode(held),
         gpu_count=start.gpu_count or len({gpu.gpu_uuid for gpu in held}) or None,
         gpu_model=models.most_common(1)[0][0] if models else None,
         model_config=parse_model_config(start.model_config),
@@ -101,18 +102,14 @@ def gpus_between(run_gpus: Iterable[RunGpu], start_ns: int, end_ns: int | None) 
     return sorted(held.values(), key=lambda gpu: (gpu.host, gpu.gpu_index))
 
 
-def infer_mode(
-    declared: str | None, run_gpus: Iterable[RunGpu]
-) -> tuple[str, Literal["declared", "inferred"]]:
-    """Return the declared mode, else the one that the GPUs' roles suggest."""
-    if declared is not None:
-        return declared, "declared"
+def find_pools_mode(run_gpus: Iterable[RunGpu]) -> str | None:
+    """Return the mode that the GPUs' roles prove: separate pools, or None."""
     roles: defaultdict[str, set[str]] = defaultdict(set)
     for gpu in run_gpus:
         roles[gpu.role].add(gpu.gpu_uuid)
     training = roles["trainer"] | roles["critic"]
     separate = roles["rollout"] and training and not roles["rollout"] & training
-    return ("separate_async" if separate else "sync"), "inferred"
+    return "separate_async" if separate else None
 
 
 def _find_response_cap(config: Mapping[str, str]) -> int | None:

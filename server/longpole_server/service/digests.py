@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.metrics import read_metric
+from longpole_server.analysis.modes import infer_mode
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.step import Confidence, Step
 from longpole_server.read import Reader
+from longpole_server.service.conversions import find_pools_mode
 from longpole_server.service.run_states import Usual
 
 # Closed steps over which figures of a run are medians.
@@ -25,11 +27,14 @@ class RunDigest:
             closed steps.
         staleness_max: Of the last closed step, in the run's basis.
         verdict: The one most of the last 20 closed steps have; the newest of equals.
+        mode: As the GPUs' roles or what the last step logged show it; `sync` without a sign of
+            another.
         numbers: (step, attempt, closed) of every step, in order.
         last_closed_ns: End of the newest closed step.
         usual: Seconds of each stage, `step` for the whole step, over the last 20 closed steps.
     """
 
+    mode: str
     numbers: tuple[tuple[int, int, bool], ...]
     step_duration_s: float | None
     throughput_tokens_per_s_per_gpu: float | None
@@ -56,23 +61,24 @@ def read_digest(reader: Reader, run_id: str) -> RunDigest:
     """
     recent = reader.list_last_steps(run_id, RECENT_STEPS)
     verdict, confidence = choose_verdict(recent)
-    staleness: float | None = None
+    scalars: Mapping[str, float] = {}
     if recent:
         scalars, _ = reader.get_scalars(run_id, recent[-1].attempt, recent[-1].step)
-        staleness = read_metric("staleness_max", scalars)
+    run_gpus = tuple(reader.list_run_gpus(run_id))
     return RunDigest(
+        mode=infer_mode(scalars) or find_pools_mode(run_gpus) or "sync",
         numbers=tuple(reader.list_step_numbers(run_id)),
         step_duration_s=_median(step.duration_s for step in recent),
         throughput_tokens_per_s_per_gpu=_median(
             step.throughput_tokens_per_s_per_gpu for step in recent
         ),
         mfu_step=_median(step.mfu_step for step in recent),
-        staleness_max=staleness,
+        staleness_max=read_metric("staleness_max", scalars),
         verdict=verdict,
         confidence=confidence,
         last_closed_ns=max((step.end_ns or 0 for step in recent), default=None),
         usual=measure_usual(recent),
-        run_gpus=tuple(reader.list_run_gpus(run_id)),
+        run_gpus=run_gpus,
     )
 
 

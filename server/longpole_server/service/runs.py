@@ -9,7 +9,6 @@ from longpole_server.errors import NotFoundError
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import Note
 from longpole_server.read import AttemptRow, Reader
-from longpole_server.service.conversions import infer_mode
 from longpole_server.service.digests import RunDigest, read_digest
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.run_states import choose_controller, find_open_stage, judge_state
@@ -108,7 +107,6 @@ class RunsReader:
             default=None,
         )
         state = judge_state(row, digest.last_closed_ns, usual_s, self._now_ns(), self._lost_after_s)
-        mode, mode_source = infer_mode(start.mode, digest.run_gpus)
         return RunSummary(
             run_id=start.run_id,
             name=start.name or start.run_id,
@@ -116,8 +114,8 @@ class RunsReader:
             system=start.system,
             system_version=start.system_version,
             algorithm=start.algorithm,
-            mode=mode,
-            mode_source=mode_source,
+            mode=start.mode or digest.mode,
+            mode_source="declared" if start.mode else "inferred",
             state=state,
             attempt=start.attempt,
             started_ns=rows[0].start.started_ns,

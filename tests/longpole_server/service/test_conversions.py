@@ -2,8 +2,8 @@ import pytest
 
 from longpole_server.model.gpu import RunGpu
 from longpole_server.service.conversions import (
+    find_pools_mode,
     gpus_between,
-    infer_mode,
     make_run_facts,
     make_trajectory_facts,
     parse_model_config,
@@ -28,15 +28,16 @@ def test_what_the_run_declares_wins_over_what_was_joined():
 
 def test_joined_gpus_fill_what_was_not_declared():
     facts = make_run_facts(RUN.start().run_starts[0], [hold("a"), hold("b"), hold("a")])
-    assert (facts.gpu_count, facts.mode) == (2, "sync")
+    assert (facts.gpu_count, facts.mode) == (2, None)
     assert make_run_facts(RUN.start().run_starts[0], []).gpu_count is None
 
 
 def test_separate_pools_are_an_asynchronous_run():
     pools = [hold("a", "trainer"), hold("b", "rollout")]
-    assert infer_mode(None, pools) == ("separate_async", "inferred")
-    assert infer_mode(None, [hold("a", "trainer"), hold("a", "rollout")]) == ("sync", "inferred")
-    assert infer_mode("sync", pools) == ("sync", "declared")
+    assert find_pools_mode(pools) == "separate_async"
+    assert find_pools_mode([hold("a", "trainer"), hold("a", "rollout")]) is None
+    assert make_run_facts(RUN.start().run_starts[0], pools).mode == "separate_async"
+    assert make_run_facts(RUN.start(mode="sync").run_starts[0], pools).mode == "sync"
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,16 @@ def test_a_silent_run_is_lost_and_an_ended_one_is_not(bench: ServiceBench, run_i
     assert find(bench, ended.run_id).open_stage is None
 
 
+def test_a_mode_that_is_not_declared_is_inferred(bench: ServiceBench, run_id: str):
+    plain, fully = RunScript(run_id + "/plain"), RunScript(run_id + "/fully")
+    bench.write(plain.start(), plain.whole_step(1, 0.0))
+    logged = {"timing_s/step": 10.0, "fully_async/monitor/active_tasks_size": 3.0}
+    bench.write(fully.start(), fully.scalars(1, 10.0, logged))
+    for run, mode in ((plain, "sync"), (fully, "fully_async")):
+        summary = find(bench, run.run_id)
+        assert (summary.mode, summary.mode_source) == (mode, "inferred")
+
+
 def test_live_runs_come_first(bench: ServiceBench, run_id: str):
     old, live = RunScript(run_id + "/old"), RunScript(run_id + "/live")
     bench.write(live.start(), live.whole_step(1, 0.0))
