@@ -39,7 +39,7 @@ def make_array(values: Sequence[object], kind: pa.DataType) -> "pa.Array[Any]":
         values = [list(value.items()) for value in values if isinstance(value, Mapping)]
     try:
         return pa.array(values, type=kind)
-    except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+    except (OverflowError, ValueError):
         return pa.array([_bend(value, kind) for value in values], type=kind)
 
 
@@ -65,8 +65,13 @@ def _bend(value: object, kind: pa.DataType) -> object:
         case float() if kind in (INTEGER, TIME):
             return _bend(int(value), kind) if math.isfinite(value) else None
         case tuple():
-            return tuple(_bend(item, kind) for item in value)
+            return tuple(_bend(item, _kind_of_items(kind)) for item in value)
         case list():
-            return [_bend(item, kind) for item in value]
+            return [_bend(item, _kind_of_items(kind)) for item in value]
         case _:
             return value
+
+
+def _kind_of_items(kind: pa.DataType) -> pa.DataType:
+    """Return what a list holds; a map's keys and values are text whatever the kind says."""
+    return kind.value_type if isinstance(kind, pa.ListType) else kind

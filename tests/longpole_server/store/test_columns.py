@@ -1,6 +1,7 @@
 import math
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from longpole_server.store.columns import (
@@ -29,9 +30,17 @@ def test_times_beyond_the_column_become_the_nearest() -> None:
     assert array.cast(INTEGER).to_pylist() == [INT64_MAX, None, INT64_MIN, 3]
 
 
+@pytest.mark.parametrize("kind", [INTEGER, TIME])
+def test_lists_are_bent_like_single_values(kind: pa.DataType) -> None:
+    values = [[1 << 70, None, -(1 << 70)], (1 << 63, 3), [], [math.nan, 2.5]]
+    bent = [[INT64_MAX, None, INT64_MIN], [INT64_MAX, 3], [], [None, 2]]
+    assert make_array(values, pa.list_(kind)).equals(pa.array(bent, type=pa.list_(kind)))
+
+
+@pytest.mark.parametrize("kind", [INTEGER, TIME])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_numbers_that_are_none_become_absent_integers(value: float) -> None:
-    assert make_array([value, 2.5], INTEGER).to_pylist() == [None, 2]
+def test_numbers_that_are_none_become_absent_integers(value: float, kind: pa.DataType) -> None:
+    assert make_array([value, 2.5], kind).cast(INTEGER).to_pylist() == [None, 2]
 
 
 def test_text_that_is_not_unicode_is_mended() -> None:
