@@ -18,8 +18,7 @@ from longpole.values import AttributeValue, to_iteration, to_number
 _SERVICE_NAME = "longpole"
 _OTEL_RESOURCE_ATTRIBUTES = "OTEL_RESOURCE_ATTRIBUTES"
 _OTEL_SERVICE_NAME = "OTEL_SERVICE_NAME"
-# Schedulers' job ids that GPUs are joined to runs by.
-_JOB_IDS = {"SLURM_JOB_ID": "slurm.job.id", "RAY_JOB_ID": "ray.job.id"}
+_JOB_IDS = {"SLURM_JOB_ID": names.SLURM_JOB_ID, "RAY_JOB_ID": names.RAY_JOB_ID}
 _GPU_UUID_PREFIXES = ("GPU-", "MIG-")
 # A resource travels with every batch, so a model's configuration is kept to what is small.
 _MAX_MODEL_CONFIG_LENGTH = 16_384

@@ -28,6 +28,9 @@ HOST_NAME = "host.name"
 PROCESS_PID = "process.pid"
 # Start of the process, UTC nanoseconds: with host and pid it names one life of a controller.
 PROCESS_START_NS = "rl.process.start_ns"
+# A scheduler's id of the job that the process belongs to.
+SLURM_JOB_ID = "slurm.job.id"
+RAY_JOB_ID = "ray.job.id"
 # RL-Insight's resource names, used when `rl.run.id` is missing.
 LEGACY_PROJECT = "project"
 LEGACY_EXPERIMENT = "experiment_name"
