@@ -1,9 +1,9 @@
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
 
-from support.server_process import ServerProcess
+from support.server_process import ServerProcess, StartServer
 
 
 @pytest.fixture(scope="package")
@@ -15,5 +15,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path
+def start_server() -> Generator[StartServer]:
+    """Starts servers; what a failing test leaves behind is killed."""
+    started: list[ServerProcess] = []
+
+    def start(
+        directory: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> ServerProcess:
+        process = ServerProcess(directory, *arguments, environment=environment)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()

@@ -10,7 +10,7 @@ import pytest
 
 from support.agent_waiting import wait_until
 from support.otlp_builders import loop, process, traces
-from support.server_process import ServerProcess, run_longpole
+from support.server_process import ServerProcess, StartServer, run_longpole
 
 pytestmark = pytest.mark.integration
 
@@ -60,8 +60,8 @@ def test_import_without_a_server_fails_in_one_line(tmp_path: Path):
     assert run_longpole("import", str(tmp_path), "--server", "http://127.0.0.1:1").returncode == 2
 
 
-def test_a_token_protects_ingest_api_and_pages(tmp_path: Path):
-    server = ServerProcess(tmp_path, "--no-agent", environment={"LONGPOLE_TOKEN": TOKEN})
+def test_a_token_protects_ingest_api_and_pages(tmp_path: Path, start_server: StartServer):
+    server = start_server(tmp_path, "--no-agent", environment={"LONGPOLE_TOKEN": TOKEN})
     body = traces((process("guarded"), [loop(1, 0.0, 1.0)]))
     assert server.send("traces", body).status_code == 401
     assert server.client.get("/api/v1/runs").status_code == 401
@@ -107,8 +107,10 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_local_agent_delivers_and_ends_with_the_server(tmp_path: Path, number: signal.Signals):
-    server = ServerProcess(tmp_path, "--ports-file", str(tmp_path / "ports.json"))
+def test_the_local_agent_delivers_and_ends_with_the_server(
+    tmp_path: Path, start_server: StartServer, number: signal.Signals
+):
+    server = start_server(tmp_path, "--ports-file", str(tmp_path / "ports.json"))
     # The standard ports belong to the agent.
     assert set(server.ports) == {"http"}
     wait_until(lambda: "OTLP/HTTP on" in server.log)

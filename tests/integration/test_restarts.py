@@ -11,7 +11,7 @@ import pytest
 import websockets.sync.client
 
 from support.otlp_builders import T0_NS, loop, process, stage, traces
-from support.server_process import ServerProcess, run_longpole
+from support.server_process import ServerProcess, StartServer, run_longpole
 
 pytestmark = pytest.mark.integration
 
@@ -73,22 +73,22 @@ def end_during_load(server: ServerProcess, end: Callable[[], object]) -> list[in
     return acknowledged
 
 
-def test_nothing_acknowledged_is_missing_after_ctrl_c(tmp_path: Path):
-    server = ServerProcess(tmp_path, "--no-agent")
+def test_nothing_acknowledged_is_missing_after_ctrl_c(tmp_path: Path, start_server: StartServer):
+    server = start_server(tmp_path, "--no-agent")
     statuses: list[int] = []
     acknowledged = end_during_load(server, lambda: statuses.append(server.interrupt()))
     assert statuses == [0], server.log
     assert len(acknowledged) >= 29
-    again = ServerProcess(tmp_path, "--no-agent")
+    again = start_server(tmp_path, "--no-agent")
     check_steps(again, acknowledged)
     assert again.interrupt() == 0
 
 
-def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path):
-    server = ServerProcess(tmp_path, "--no-agent")
+def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path, start_server: StartServer):
+    server = start_server(tmp_path, "--no-agent")
     acknowledged = end_during_load(server, server.kill)
     assert len(acknowledged) >= 29
-    again = ServerProcess(tmp_path, "--no-agent")
+    again = start_server(tmp_path, "--no-agent")
     check_steps(again, acknowledged)
     # The run goes on in the same attempt.
     more = send_steps(again, range(1_000, 1_005))
@@ -97,16 +97,16 @@ def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path):
     assert again.interrupt() == 0
 
 
-def test_an_open_websocket_does_not_hold_the_server_up(tmp_path: Path):
-    server = ServerProcess(tmp_path, "--no-agent")
+def test_an_open_websocket_does_not_hold_the_server_up(tmp_path: Path, start_server: StartServer):
+    server = start_server(tmp_path, "--no-agent")
     address = f"ws://127.0.0.1:{server.ports['http']}/_dash-ws-callback"
     with websockets.sync.client.connect(address, origin=server.url):  # type: ignore[arg-type]
         assert server.interrupt() == 0
     assert "Traceback" not in server.log
 
 
-def test_a_second_server_on_the_same_data_says_so(tmp_path: Path):
-    server = ServerProcess(tmp_path, "--no-agent")
+def test_a_second_server_on_the_same_data_says_so(tmp_path: Path, start_server: StartServer):
+    server = start_server(tmp_path, "--no-agent")
     second = run_longpole("server", "--port", "0", "--data-dir", str(server.data_dir))
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1, second.stderr
@@ -114,8 +114,8 @@ def test_a_second_server_on_the_same_data_says_so(tmp_path: Path):
     assert server.interrupt() == 0
 
 
-def test_a_taken_port_is_one_clear_line(tmp_path: Path):
-    server = ServerProcess(tmp_path, "--no-agent")
+def test_a_taken_port_is_one_clear_line(tmp_path: Path, start_server: StartServer):
+    server = start_server(tmp_path, "--no-agent")
     port = str(server.ports["http"])
     second = run_longpole("server", "--port", port, "--data-dir", str(tmp_path / "other"))
     assert second.returncode == 1
@@ -124,10 +124,10 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path):
     assert server.interrupt() == 0
 
 
-def test_taken_otlp_ports_are_a_note(tmp_path: Path):
+def test_taken_otlp_ports_are_a_note(tmp_path: Path, start_server: StartServer):
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    one = ServerProcess(tmp_path / "one", "--no-agent")
+    one = start_server(tmp_path / "one", "--no-agent")
     two = ServerProcess(
         tmp_path / "two",
         "--no-agent",

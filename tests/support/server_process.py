@@ -37,7 +37,8 @@ class ServerProcess:
             environment=environment, log=self._log,
         )  # fmt: skip
         wait_until(lambda: self._ports_file.exists() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log
+        if self.process.poll() is not None:
+            raise AssertionError(self.log)
         self.ports: dict[str, int] = json.loads(self._ports_file.read_text())
         self.url = f"http://127.0.0.1:{self.ports['http']}"
         self.client = httpx.Client(base_url=self.url, timeout=60.0)
@@ -81,10 +82,15 @@ class ServerProcess:
         return self.process.wait(timeout=60)
 
     def kill(self) -> None:
-        """Kill it as the kernel would."""
+        """Kill it as the kernel would; one that has ended stays as it is."""
         self.client.close()
-        self.process.kill()
+        if self.process.poll() is None:
+            self.process.kill()
         self.process.wait()
+
+
+# Starts a server as `ServerProcess` does, and cleans up behind a test that fails.
+StartServer = Callable[..., ServerProcess]
 
 
 def start_longpole(
