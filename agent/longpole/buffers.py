@@ -19,7 +19,15 @@ class Buffer(Generic[T]):
         weigh: What a record weighs beyond 1, as told to `append`; nothing when missing.
     """
 
-    __slots__ = ("_extra_weight", "_limit", "_lock", "_num_dropped", "_records", "_weigh")
+    __slots__ = (
+        "_extra_weight",
+        "_limit",
+        "_lock",
+        "_num_dropped",
+        "_num_skipped",
+        "_records",
+        "_weigh",
+    )
 
     def __init__(self, limit: int, weigh: Callable[[T], int] | None = None) -> None:
         self._limit = limit
@@ -27,6 +35,7 @@ class Buffer(Generic[T]):
         self._records: deque[T] = deque()
         self._extra_weight = 0
         self._num_dropped = 0
+        self._num_skipped = 0
         # Reentrant: a signal handler of the trainer may record while its thread records.
         self._lock = threading.RLock()
 
@@ -44,6 +53,11 @@ class Buffer(Generic[T]):
         with self._lock:
             return [self._pop() for _ in range(min(max_records, len(self._records)))]
 
+    def skip(self, num_records: int) -> None:
+        """Count records that are not meant to be sent."""
+        with self._lock:
+            self._num_skipped += num_records
+
     def clear(self) -> None:
         """Drop and count everything."""
         with self._lock:
@@ -56,6 +70,11 @@ class Buffer(Generic[T]):
     def num_dropped(self) -> int:
         """Records dropped because the buffer was full or cleared."""
         return self._num_dropped
+
+    @property
+    def num_skipped(self) -> int:
+        """Records that were not meant to be sent."""
+        return self._num_skipped
 
     def _drop_oldest(self) -> None:
         with self._lock:

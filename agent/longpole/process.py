@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from longpole.complaints import Complaints
 from longpole.declaration import Declaration
+from longpole.ranks import read_rank
 from longpole.stats import Stats
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Process:
         self._lock = threading.Lock()
         # What a forked child opens its own session with, when it first records something.
         self._origin: tuple[Declaration, Settings] | None = None
-        self._is_child = False
+        self._speaks_for_run = False
         self._is_over = False
         self._is_crashed = False
         self._is_hooked = False
@@ -56,11 +57,14 @@ class Process:
 
             environ = dict(os.environ)
             settings = read_settings(endpoint, token, environ)
+            declaration = declaration.of_rank(read_rank(environ))
             session = open_session(declaration, settings, environ, self.complaints)
-            session.announce_run(config)
+            if declaration.is_controller:
+                session.announce_run(config)
             session.start()
             self._origin = declaration, settings
-            self._is_child = self._is_over = self._is_crashed = False
+            self._speaks_for_run = declaration.is_controller
+            self._is_over = self._is_crashed = False
             self._hook_exit()
             self.session = session
 
@@ -81,15 +85,23 @@ class Process:
             self.complaints.report("internal", "could not go on after fork: %r", error)
             return None
 
-    def close(self, status: str, timeout_s: float) -> bool:
-        """Close the session; returns whether everything was accepted."""
+    def close(self, status: str | None, timeout_s: float) -> bool:
+        """Close the session; returns whether everything was accepted.
+
+        Args:
+            status: How the run ended; None to judge by the exception that is being handled.
+            timeout_s: Bound of the call.
+        """
+        if status is None:
+            failed = self._is_crashed or is_failure(sys.exc_info()[1])
+            status = CRASHED if failed else FINISHED
         with self._lock:
             session, self.session = self.session, None
             self._is_over = self._is_over or session is not None
         if session is None:
             return True
         self._last_session = session
-        return session.close(None if self._is_child else status, timeout_s)
+        return session.close(status if self._speaks_for_run else None, timeout_s)
 
     def count(self) -> Stats:
         """Return the counts of the open or else the last session."""
@@ -124,13 +136,13 @@ class Process:
         def note_crash(
             kind: type[BaseException], error: BaseException, traceback: TracebackType | None
         ) -> None:
-            self._is_crashed = True
+            self._is_crashed = is_failure(error)
             previous(kind, error, traceback)
 
         sys.excepthook = note_crash
 
     def _close_at_exit(self) -> None:
-        self.close(CRASHED if self._is_crashed else FINISHED, _EXIT_TIMEOUT_S)
+        self.close(None, _EXIT_TIMEOUT_S)
 
     def _close_with_multiprocessing(self) -> None:
         """Children of `multiprocessing` leave by `os._exit`, past `atexit`."""
@@ -139,14 +151,8 @@ class Process:
             return
         from multiprocessing.util import Finalize
 
-        Finalize(None, self._close_at_child_exit, exitpriority=0)
-
-    def _close_at_child_exit(self) -> None:
         # An exception that ends the child is still being handled when its finalizers run.
-        error = sys.exc_info()[0]
-        if error is not None and not issubclass(error, SystemExit):
-            self._is_crashed = True
-        self._close_at_exit()
+        Finalize(None, self._close_at_exit, exitpriority=0)
 
     def _forget_parent(self) -> None:
         """In a forked child: what is buffered is the parent's, and its thread is not here."""
@@ -154,7 +160,17 @@ class Process:
         self.complaints = Complaints()
         self._last_session = None
         session, self.session = self.session, None
-        self._is_child = True
+        self._speaks_for_run = False
         self._is_crashed = False
         if session is not None:
             session.abandon()
+
+
+def is_failure(error: BaseException | None) -> bool:
+    """Tell whether a run that ends with `error` crashed.
+
+    Ctrl-C, an exit with status 0 and the closing of a generator are somebody's wish.
+    """
+    if isinstance(error, SystemExit):
+        return error.code not in (None, 0)
+    return error is not None and not isinstance(error, KeyboardInterrupt | GeneratorExit)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from longpole.declaration import Declaration
 from longpole.errors import LongpoleError
-from longpole.process import FINISHED, Process
+from longpole.process import Process
 from longpole.stats import Stats
 from longpole.values import to_iteration, to_number
 from longpole.windows import INERT_STAGE, INERT_STEP, StageWindow, StepWindow
@@ -30,7 +30,7 @@ def init(
     system_version: str | None = None,
     algorithm: str | None = None,
     mode: str | None = None,
-    role: str = "controller",
+    role: str | None = None,
     attempt: int | None = None,
     gpu_count: int | None = None,
     gpu_ids: Sequence[str] | None = None,
@@ -44,11 +44,15 @@ def init(
     instance: str | None = None,
     host: str | None = None,
 ) -> None:
-    """Begin recording this process and announce the run. Once per process; never raises.
+    """Begin recording this process. Once per process; never raises.
 
-    Open steps and stages are announced again every `LONGPOLE_HEARTBEAT_S` seconds (10). A process
-    forked later records on its own, without announcing or ending the run; one that is spawned
-    calls `init` itself, with its own `role`.
+    Open steps and stages are announced again every `LONGPOLE_HEARTBEAT_S` seconds (10). The run is
+    announced and ended by its controller alone. A process forked later records on its own, as none;
+    one that is spawned calls `init` itself, with its own `role`.
+
+    Every rank of a program started by torchrun, accelerate, deepspeed or mpirun may call `init`
+    alike. Rank 0 is the controller, the others are trainers that follow it: their stages and
+    trajectories are sent, `step` only says which step these belong to, and `log` is left to rank 0.
 
     Args:
         run_id: The run; default `LONGPOLE_RUN_ID`, else `<project>/<name>` when both are known,
@@ -59,7 +63,9 @@ def init(
         system_version: Its version.
         algorithm: `ppo`, `grpo`, ...
         mode: `sync`, `colocate_async`, `one_step_off`, `fully_async` or `separate_async`.
-        role: What this process does: `controller` runs the training loop.
+        role: What this process does: `controller`, `trainer`, `rollout`, `hybrid`, `critic`, `ref`,
+            `reward` or `agent_loop`; default by rank, else `controller`, which runs the loop. A
+            process with a role named here follows no rank: all that it records is sent.
         attempt: Which start of the run this is; default `LONGPOLE_RUN_ATTEMPT`, else the receiver
             counts.
         gpu_count: All GPUs the run holds.
@@ -68,7 +74,8 @@ def init(
         model_config: Its Hugging Face configuration, for FLOPs.
         staleness_bound: Allowed lag of samples behind the policy.
         staleness_basis: What the lag counts: `versions`, `sample_fraction`, `tokens`, `scheduling`.
-        config: Settings that explain a verdict; nested keys are joined by dots, secrets redacted.
+        config: Settings that explain a verdict, from the controller; nested keys are joined by
+            dots, secrets redacted.
         endpoint: OTLP/HTTP receiver; default `LONGPOLE_ENDPOINT`, `OTEL_EXPORTER_OTLP_ENDPOINT`,
             `http://127.0.0.1:4318`.
         token: Bearer token; default `LONGPOLE_TOKEN`, or the content of `LONGPOLE_TOKEN_FILE`.
@@ -242,7 +249,8 @@ def log(step: int, metrics: Mapping[str, object]) -> None:
     """Record scalars of a step under the trainer's own names.
 
     Numbers, NumPy scalars and tensors of one element are sent; anything else, and infinities, are
-    counted as skipped.
+    counted as skipped. So is everything on a rank that follows rank 0: one run has one value of a
+    name and step.
     """
     session = _process.session or _process.resume("log")
     if session is None:
@@ -254,6 +262,13 @@ def log(step: int, metrics: Mapping[str, object]) -> None:
     now_ns = time.time_ns()
     append = session.points.append
     try:
+        if not session.sends_points:
+            session.points.skip(len(metrics))
+            _process.complaints.report(
+                "follows_rank_0",
+                "log() is skipped on this rank, for rank 0 logs; with init(role=...) it is sent",
+            )
+            return
         for name, value in metrics.items():
             if type(value) is float or type(value) is int:
                 append((now_ns, iteration, name, value))
@@ -273,17 +288,20 @@ def flush(timeout_s: float = 5.0) -> bool:
         return False
 
 
-def shutdown(status: str = FINISHED, timeout_s: float = 5.0) -> None:
-    """Announce the end of the run, send what is left within `timeout_s`, and stop recording.
+def shutdown(status: str | None = None, timeout_s: float = 5.0) -> None:
+    """Send what is left within `timeout_s` and stop recording; the controller ends the run.
 
-    Called by itself when the process ends, with `crashed` after an unhandled exception.
+    Called by itself when the process ends, but not when a signal kills it: then the run is lost.
 
     Args:
-        status: `finished` or `crashed`.
+        status: `finished` or `crashed`. Default: `crashed` after an unhandled exception and while
+            one is handled, as in the `finally:` of a failing loop, else `finished`. Ctrl-C and
+            `sys.exit(0)` are no failures; `sys.exit(1)` is one where it can be seen, not when
+            nothing but the end of the process calls this.
         timeout_s: Bound of the call.
     """
     try:
-        _process.close(str(status), timeout_s)
+        _process.close(None if status is None else str(status), timeout_s)
     except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
         _process.complaints.report("internal", "shutdown() failed: %r", error)
 

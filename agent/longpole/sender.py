@@ -44,12 +44,17 @@ class Channel:
     batch_size: int
     num_sent: int = field(default=0, init=False)
     num_lost: int = field(default=0, init=False)
-    num_skipped: int = field(default=0, init=False)
+    num_unfit: int = field(default=0, init=False)
 
     @property
     def num_dropped(self) -> int:
         """Records dropped from the buffer, refused or abandoned."""
         return self.buffer.num_dropped + self.num_lost
+
+    @property
+    def num_skipped(self) -> int:
+        """Records that could not be encoded or were not meant to be sent."""
+        return self.buffer.num_skipped + self.num_unfit
 
 
 class Sender:
@@ -148,7 +153,7 @@ class Sender:
         except Exception:
             channel.num_lost += len(records)
             raise
-        channel.num_skipped += encoded.num_skipped
+        channel.num_unfit += encoded.num_skipped
         if encoded.num_records == 0:
             return True
         outcome = self._delivery.deliver(channel.path, encoded.body)

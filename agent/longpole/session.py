@@ -48,6 +48,7 @@ class Session:
         clock: Wall and monotonic time.
         heartbeat_s: Seconds between announcements of an open step or stage.
         delay_s: How long records wait for company.
+        follows_rank_0: Whether steps and logged values are left to rank 0.
     """
 
     def __init__(
@@ -58,16 +59,24 @@ class Session:
         clock: Clock,
         heartbeat_s: float,
         delay_s: float,
+        *,
+        follows_rank_0: bool = False,
     ) -> None:
         self._clock = clock
         self._complaints = complaints
+        self.sends_points = not follows_rank_0
         self.trajectories: Buffer[tuple[object, ...]] = Buffer(_MAX_TRAJECTORY_PARTS, weigh_parts)
         self.points: Buffer[Point] = Buffer(_MAX_POINTS)
         self._events: Buffer[Event] = Buffer(_MAX_EVENTS)
         self._spans: Buffer[ReadableSpan] = Buffer(_MAX_SPANS)
         tracing = OpenTelemetryTracing(resource, self._spans)
         self.windows = WindowRegistry(
-            tracing, self._announce_window, complaints, clock, heartbeat_s
+            tracing,
+            self._announce_window,
+            complaints,
+            clock,
+            heartbeat_s,
+            sends_steps=not follows_rank_0,
         )
         self._channels = self._build_channels(encode_resource(resource))
         self._sender = Sender(
@@ -150,4 +159,12 @@ def open_session(
     pid = os.getpid()
     resource = build_resource(declaration, environ, pid, read_process_start_ns(pid, clock))
     delivery = Delivery(HttpPost(settings), settings.read_token, complaints, clock)
-    return Session(resource, delivery, complaints, clock, settings.heartbeat_s, settings.delay_s)
+    return Session(
+        resource,
+        delivery,
+        complaints,
+        clock,
+        settings.heartbeat_s,
+        settings.delay_s,
+        follows_rank_0=declaration.follows_rank_0,
+    )

@@ -13,7 +13,7 @@ class Stats:
         dropped: Records lost: the buffer was full, the receiver refused them, or it was not
             there when the process ended.
         skipped: Records that could not be sent at all: values that are no finite number,
-            trajectories without usable times.
+            trajectories without usable times, values logged on ranks that follow rank 0.
         waiting: Records in the buffers now.
         misused: Wrong uses and troubles by kind, such as `before_init` or `nested_step`.
     """

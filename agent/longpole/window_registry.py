@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from longpole.clock import Clock
 from longpole.complaints import Complaints
@@ -11,9 +13,6 @@ from longpole.conventions import attributes as names
 from longpole.conventions import stages
 from longpole.values import AttributeValue, to_iteration, to_number
 from longpole.windows import INERT_STAGE, INERT_STEP, StageWindow, StepWindow, Window
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
 
 _SPAN_OF_STAGE: Mapping[str, str] = MappingProxyType(
     {stage: span for span, stage in stages.STAGE_OF_SPAN.items()}
@@ -30,14 +29,14 @@ class Tracing(Protocol):
     def start(
         self,
         name: str,
-        parent: "Span | None",
+        parent: Span | None,
         attributes: Mapping[str, AttributeValue],
         start_ns: int,
-    ) -> "Span":
+    ) -> Span:
         """Start a span."""
         ...
 
-    def end(self, span: "Span", end_ns: int, error: str | None) -> None:
+    def end(self, span: Span, end_ns: int, error: str | None) -> None:
         """End a span."""
         ...
 
@@ -51,6 +50,8 @@ class WindowRegistry:
         complaints: Counts misuse.
         clock: Wall and monotonic time.
         heartbeat_s: Seconds between announcements of an open window.
+        sends_steps: Whether steps are sent and announced; if not, they only say which step their
+            stages and trajectories belong to.
     """
 
     def __init__(
@@ -60,12 +61,15 @@ class WindowRegistry:
         complaints: Complaints,
         clock: Clock,
         heartbeat_s: float,
+        *,
+        sends_steps: bool = True,
     ) -> None:
         self._tracing = tracing
         self._announce = announce
         self._complaints = complaints
         self._clock = clock
         self._heartbeat_ns = int(heartbeat_s * 1e9)
+        self._sends_steps = sends_steps
         self._open: dict[int, Window] = {}
         self._last_iteration: int | None = None
         self._is_abandoned = False
@@ -79,7 +83,8 @@ class WindowRegistry:
                 "invalid_step", "step(%r) is no whole number; not recorded", iteration
             )
             return INERT_STEP
-        return StepWindow(self, names.SPAN_LOOP, names.STEP_STAGE, number, {})
+        announced = names.STEP_STAGE if self._sends_steps else None
+        return StepWindow(self, names.SPAN_LOOP, announced, number, {})
 
     def build_stage(
         self,
@@ -176,7 +181,11 @@ class WindowRegistry:
         window.start_ns = self._clock.wall_ns()
         window.entered_ns = self._clock.monotonic_ns()
         window.next_announcement_ns = window.entered_ns + self._heartbeat_ns
-        window.span = self._tracing.start(window.span_name, parent, attributes, window.start_ns)
+        if self._sends_steps or not isinstance(window, StepWindow):
+            window.span = self._tracing.start(window.span_name, parent, attributes, window.start_ns)
+        else:
+            # Open like any other, but sent nowhere, and what is inside gets no parent.
+            window.span = INVALID_SPAN
         self._open[id(window)] = window
         _innermost.set(window)
         if isinstance(window, StepWindow):
@@ -185,7 +194,7 @@ class WindowRegistry:
         if window.stage is not None:
             self._announce(window, window.start_ns)
 
-    def _place(self, window: Window, around: Window | None) -> "tuple[int | None, Span | None]":
+    def _place(self, window: Window, around: Window | None) -> tuple[int | None, Span | None]:
         """Return iteration and parent span of a stage or phase.
 
         Outside of any step it belongs to the last one: validation and checkpoints follow theirs.

@@ -23,6 +23,13 @@ def test_clear_counts_what_it_drops() -> None:
     assert (len(buffer), buffer.num_dropped) == (0, 2)
 
 
+def test_counts_what_it_never_takes() -> None:
+    buffer: Buffer[int] = Buffer(10)
+    buffer.skip(3)
+    buffer.skip(2)
+    assert (len(buffer), buffer.num_dropped, buffer.num_skipped) == (0, 0, 5)
+
+
 @given(
     st.lists(st.one_of(st.integers(0, 6).map(lambda n: (0,) * n), st.integers(1, 5))),
     st.integers(1, 20),

@@ -60,7 +60,6 @@ def test_says_everything_that_was_declared() -> None:
 
 def test_what_nobody_said_is_absent() -> None:
     assert build(Declaration()) == {
-        "rl.role": "controller",
         "service.name": "longpole",
         "host.name": socket.gethostname(),
         "process.pid": 41,
@@ -103,11 +102,6 @@ def test_environment_fills_what_the_call_left_open() -> None:
 )
 def test_gpus_are_named_by_uuid_only(visible: str, gpu_ids: tuple[str, ...] | None) -> None:
     assert build(Declaration(), {"CUDA_VISIBLE_DEVICES": visible}).get("rl.gpu.ids") == gpu_ids
-
-
-def test_forked_child_of_a_controller_is_no_second_controller() -> None:
-    assert "rl.role" not in build(Declaration(role="controller").of_child())
-    assert build(Declaration(role="reward").of_child())["rl.role"] == "reward"
 
 
 def test_model_configuration_is_kept_small() -> None:

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,11 +18,13 @@ class Program:
         self._receiver = receiver
         self._file = directory / "trainer.py"
 
-    def run(self, source: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, source: str, status: int = 0, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         self._file.write_text(
             "import os, random, sys, threading, time\nimport longpole\n" + textwrap.dedent(source)
         )
-        environ = {**os.environ, "LONGPOLE_ENDPOINT": self._receiver.endpoint}
+        environ = {**os.environ, "LONGPOLE_ENDPOINT": self._receiver.endpoint, **variables}
         result = subprocess.run(
             [sys.executable, str(self._file)],
             env=environ,
@@ -95,6 +98,93 @@ def test_unhandled_exception_is_crashed(program: Program, receiver: FakeReceiver
     assert read_status(receiver) == "crashed"
     (loop,) = receiver.spans("rl.loop")
     assert (loop.is_error, loop.message) == (True, "RuntimeError: out of memory")
+
+
+def test_shutdown_in_the_finally_of_a_crash_is_crashed(
+    program: Program, receiver: FakeReceiver
+) -> None:
+    program.run(
+        """
+        longpole.init("run-1")
+        try:
+            raise RuntimeError("out of memory")
+        finally:
+            longpole.shutdown()
+        """,
+        status=1,
+    )
+    assert read_status(receiver) == "crashed"
+
+
+def test_shutdown_at_exit_after_a_crash_is_crashed(
+    program: Program, receiver: FakeReceiver
+) -> None:
+    program.run(
+        """
+        import atexit
+        longpole.init("run-1")
+        atexit.register(longpole.shutdown)
+        raise RuntimeError("out of memory")
+        """,
+        status=1,
+    )
+    assert read_status(receiver) == "crashed"
+
+
+def test_interrupt_is_no_crash(program: Program, receiver: FakeReceiver) -> None:
+    program.run("longpole.init('run-1'); raise KeyboardInterrupt", status=-signal.SIGINT)
+    assert read_status(receiver) == "finished"
+
+
+def test_ranks_of_one_program_make_one_run(program: Program, receiver: FakeReceiver) -> None:
+    for rank in ("1", "0"):
+        program.run(
+            """
+            longpole.init("run-1")
+            try:
+                with longpole.step(1), longpole.stage("gen"):
+                    pass
+                longpole.log(1, {"rank": int(os.environ["RANK"])})
+                if os.environ["RANK"] == "1":
+                    raise RuntimeError("lost a peer")
+            finally:
+                longpole.shutdown()
+            """,
+            status=int(rank),
+            RANK=rank,
+            WORLD_SIZE="2",
+        )
+    (loop,) = receiver.spans("rl.loop")
+    assert loop.resource["rl.role"] == "controller"
+    follower, leader = receiver.spans("rl.sample")
+    assert (follower.resource["rl.role"], leader.resource["rl.role"]) == ("trainer", "controller")
+    assert leader.parent == loop.span_id
+    assert [point.value for point in receiver.points("rank")] == [0]
+    assert len(receiver.events("rl.run.start")) == 1
+    assert read_status(receiver) == "finished"
+
+
+def test_forked_child_of_a_rank_that_follows_does_so_too(
+    program: Program, receiver: FakeReceiver
+) -> None:
+    result = program.run(
+        """
+        longpole.init("run-1")
+        pid = os.fork()
+        if pid == 0:
+            with longpole.step(1), longpole.stage("reward"):
+                longpole.log(1, {"child": 1})
+            assert longpole.flush(60)
+            print(longpole.stats().skipped["points"], flush=True)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        """,
+        RANK="1",
+        WORLD_SIZE="2",
+    )
+    assert result.stdout == "1\n"
+    assert [span.name for span in receiver.spans()] == ["rl.reward"]
+    assert receiver.points() == []
 
 
 def test_said_status_wins(program: Program, receiver: FakeReceiver) -> None:
@@ -252,25 +342,39 @@ def test_multiprocessing_children_send_before_they_leave(
     names = sorted(point.name for point in receiver.points())
     assert names == ["forked", "spawned", "spawned", "spawned"]
     assert len({point.resource["process.pid"] for point in receiver.points()}) == 4
-    ends = sorted(
-        (
-            end.resource.get("service.instance.id"),
-            end.attributes["rl.status"],
-        )
-        for end in receiver.events("rl.run.end")
-        if end.resource["rl.role"] == "reward"
+    assert [event.resource["rl.role"] for event in receiver.events("rl.run.start")] == [
+        "controller"
+    ]
+    assert read_status(receiver) == "finished"
+
+
+@pytest.mark.parametrize(
+    ("method", "ending", "exit_code", "status"),
+    [
+        ("spawn", "pass", 0, "finished"),
+        ("spawn", "raise RuntimeError", 1, "crashed"),
+        ("fork", "raise RuntimeError", 1, "crashed"),
+        ("fork", "sys.exit(3)", 3, "crashed"),
+        ("fork", "sys.exit(0)", 0, "finished"),
+    ],
+)
+def test_multiprocessing_child_that_is_the_controller_ends_the_run(
+    program: Program, receiver: FakeReceiver, method: str, ending: str, exit_code: int, status: str
+) -> None:
+    program.run(
+        f"""
+        import multiprocessing
+        def train():
+            longpole.init("run-1")
+            {ending}
+        if __name__ == "__main__":
+            child = multiprocessing.get_context("{method}").Process(target=train)
+            child.start()
+            child.join()
+            assert child.exitcode == {exit_code}
+        """
     )
-    assert ends == [
-        ("False", "finished"),
-        ("True", "crashed"),
-        ("True", "crashed"),
-    ]
-    controllers = [
-        end.attributes["rl.status"]
-        for end in receiver.events("rl.run.end")
-        if end.resource["rl.role"] == "controller"
-    ]
-    assert controllers == ["finished"]
+    assert read_status(receiver) == status
 
 
 def test_same_seed_in_two_processes_gives_different_ids(

@@ -133,6 +133,102 @@ def test_what_has_no_number_is_skipped_and_counted(recording: FakeReceiver) -> N
     assert longpole.stats().skipped["points"] == 3
 
 
+def test_rank_that_follows_leaves_steps_metrics_and_the_run_to_rank_0(
+    receiver: FakeReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    before = longpole.stats().misused.get("follows_rank_0", 0)
+    longpole.init("run-1", endpoint=receiver.endpoint, config={"group_size": 8})
+    for iteration in (1, 2):
+        with longpole.step(iteration) as window, longpole.stage("update_actor"):
+            longpole.trajectory(f"t-{iteration}", start_ns=1, end_ns=time.time_ns())
+            window.set(tokens_total=100)
+        longpole.log(iteration, {"loss": 0.5, "reward": 1})
+    call(longpole.log, 3, None)
+    longpole.shutdown(timeout_s=DEADLINE_S)
+
+    spans = receiver.spans()
+    assert sorted((span.name, span.attributes["rl.loop.iteration"]) for span in spans) == [
+        ("rl.train", 1),
+        ("rl.train", 2),
+        ("rl.trajectory", 1),
+        ("rl.trajectory", 2),
+    ]
+    assert {span.resource["rl.role"] for span in spans} == {"trainer"}
+    assert receiver.points() == []
+    events = [(event.name, event.attributes["rl.stage"]) for event in receiver.events()]
+    assert events == [("rl.stage.start", "update_actor")] * 2
+    stats = longpole.stats()
+    assert stats.skipped == {"events": 0, "spans": 0, "points": 4, "trajectories": 0}
+    assert stats.misused["follows_rank_0"] == before + 2
+    assert sum("rank 0 logs" in message for message in caplog.messages) == (before == 0)
+
+
+def test_named_role_sends_its_steps_and_metrics_and_leaves_the_run_to_the_controller(
+    receiver: FakeReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    longpole.init("run-1", endpoint=receiver.endpoint, role="critic")
+    with longpole.step(1):
+        longpole.log(1, {"critic/loss": 0.5})
+    longpole.shutdown("crashed", timeout_s=DEADLINE_S)
+    (loop,) = receiver.spans("rl.loop")
+    assert loop.resource["rl.role"] == "critic"
+    assert [point.name for point in receiver.points()] == ["critic/loss"]
+    assert [event.name for event in receiver.events()] == ["rl.stage.start"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RuntimeError("out of memory"), "crashed"),
+        (StopIteration(), "crashed"),
+        (asyncio.CancelledError(), "crashed"),
+        (SystemExit(1), "crashed"),
+        (SystemExit("no data"), "crashed"),
+        (SystemExit(["no data"]), "crashed"),
+        (SystemExit(0), "finished"),
+        (SystemExit(), "finished"),
+        (KeyboardInterrupt(), "finished"),
+        (GeneratorExit(), "finished"),
+    ],
+)
+def test_shutdown_sees_the_exception_that_passes(
+    receiver: FakeReceiver, error: BaseException, status: str
+) -> None:
+    longpole.init("run-1", endpoint=receiver.endpoint)
+    with pytest.raises(type(error)):
+        try:
+            raise error
+        finally:
+            longpole.shutdown(timeout_s=DEADLINE_S)
+    (end,) = receiver.events("rl.run.end")
+    assert end.attributes["rl.status"] == status
+
+
+def test_shutdown_after_a_handled_exception_is_finished(receiver: FakeReceiver) -> None:
+    longpole.init("run-1", endpoint=receiver.endpoint)
+    try:
+        raise RuntimeError("once")
+    except RuntimeError:
+        pass
+    longpole.shutdown(timeout_s=DEADLINE_S)
+    (end,) = receiver.events("rl.run.end")
+    assert end.attributes["rl.status"] == "finished"
+
+
+def test_said_status_wins_over_the_exception(receiver: FakeReceiver) -> None:
+    longpole.init("run-1", endpoint=receiver.endpoint)
+    try:
+        raise RuntimeError("as planned")
+    except RuntimeError:
+        longpole.shutdown("finished", timeout_s=DEADLINE_S)
+    (end,) = receiver.events("rl.run.end")
+    assert end.attributes["rl.status"] == "finished"
+
+
 def test_trajectory_belongs_to_the_open_step_if_it_ends_within(recording: FakeReceiver) -> None:
     before_ns = time.time_ns() - 1_000_000_000
     longpole.trajectory("outside", start_ns=1, end_ns=2)
@@ -190,13 +286,14 @@ def test_asyncio_tasks_record_at_once(recording: FakeReceiver) -> None:
 
 def test_receiver_that_comes_late_gets_everything() -> None:
     port = find_free_port()
+    before = longpole.stats().misused.get("receiver_unreachable", 0)
     longpole.init("run-1", endpoint=f"http://127.0.0.1:{port}")
     with longpole.step(1), longpole.stage("gen"):
         pass
     longpole.log(1, {"a": 1})
     longpole.trajectory("t", start_ns=1, end_ns=2)
     assert not longpole.flush(0.05)
-    assert longpole.stats().misused == {"receiver_unreachable": 1}
+    assert longpole.stats().misused["receiver_unreachable"] == before + 1
     with FakeReceiver(port) as receiver:
         flush()
         assert {span.name for span in receiver.spans()} == {"rl.loop", "rl.sample", "rl.trajectory"}

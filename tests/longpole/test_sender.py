@@ -94,6 +94,8 @@ def test_skips_what_cannot_be_encoded(bench: Bench) -> None:
     bench.sender.start()
     assert bench.sender.flush(DEADLINE_S)
     assert (bench.first.num_sent, bench.first.num_skipped) == (1, 2)
+    bench.first.buffer.skip(4)
+    assert bench.first.num_skipped == 6
     assert bench.delivery.bodies == [("/1", b"\7")]
 
 

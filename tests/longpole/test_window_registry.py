@@ -18,7 +18,7 @@ from support.sdk_clock import START_NS, FakeClock
 class Recorder:
     """Windows over the real tracing library, with their spans and announcements in lists."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sends_steps: bool = True) -> None:
         self.clock = FakeClock()
         self.complaints = Complaints()
         self.announced: list[tuple[str | None, int | None, int]] = []
@@ -30,6 +30,7 @@ class Recorder:
             self.complaints,
             self.clock.build(),
             heartbeat_s=10.0,
+            sends_steps=sends_steps,
         )
 
     def _announce(self, window: Window, now_ns: int) -> None:
@@ -232,6 +233,45 @@ def test_stage_outside_a_step_belongs_to_the_last_one(recorder: Recorder) -> Non
     assert attributes(after) == {"rl.stage": "save_checkpoint", "rl.loop.iteration": 4}
     assert after.parent is None
     assert attributes(recorder.span("rl.sample"))["rl.loop.iteration"] == 9
+
+
+def test_steps_that_are_not_sent_still_say_where_stages_belong() -> None:
+    recorder = Recorder(sends_steps=False)
+    with recorder.step(3) as step:
+        step.set(tokens_total=100)
+        assert recorder.windows.open_step is step
+        with recorder.stage("gen"), recorder.stage("reward"):
+            recorder.clock.advance(10)
+            recorder.windows.repeat_announcements()
+    assert recorder.windows.open_step is None
+    with recorder.stage("testing"):
+        pass
+    inner, outer, after = recorder.spans
+    assert [attributes(span)["rl.stage"] for span in recorder.spans] == ["reward", "gen", "testing"]
+    assert {attributes(span)["rl.loop.iteration"] for span in recorder.spans} == {3}
+    assert outer.parent is None
+    assert after.parent is None
+    assert recorder.parent_name(inner) == "rl.sample"
+    ten_s = 10_000_000_000
+    assert recorder.announced == [
+        ("gen", 3, 0),
+        ("reward", 3, 0),
+        ("gen", 3, ten_s),
+        ("reward", 3, ten_s),
+        ("testing", 3, ten_s),
+    ]
+    assert recorder.complaints.count() == {}
+
+
+def test_steps_that_are_not_sent_end_each_other_and_are_not_entered_twice() -> None:
+    recorder = Recorder(sends_steps=False)
+    abandoned = recorder.step(1)
+    abandoned.__enter__()
+    recorder.stage("gen").__enter__()
+    with recorder.step(2) as step, step, recorder.stage("reward"):
+        pass
+    assert [attributes(span)["rl.loop.iteration"] for span in recorder.spans] == [1, 2]
+    assert recorder.complaints.count() == {"nested_step": 1, "reentered": 1}
 
 
 def test_window_object_can_be_used_again(recorder: Recorder) -> None:
