@@ -32,7 +32,7 @@ _FIRST_RETRY_S = 0.5
 _LONGEST_RETRY_S = 60.0
 # Steps of one attempt that are derived before others, and what came in meanwhile, have their turn.
 _CHUNK_STEPS = 25
-_MAX_ATTEMPTS_KEPT = 256
+_MAX_ATTEMPTS_KEPT = 32
 # Steps that are derived again when the GPUs of their run change.
 _REJOINED_STEPS = 20
 # Runs heard from this recently are looked at again after a restart, and in any case this many:

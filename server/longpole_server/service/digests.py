@@ -19,6 +19,15 @@ RECENT_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """First and last step of a range, and how many there are."""
+
+    first: int
+    last: int
+    num_steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunDigest:
     """Figures of a run, changed only by new steps or newly joined GPUs.
 
@@ -29,13 +38,15 @@ class RunDigest:
         verdict: The one most of the last 20 closed steps have; the newest of equals.
         mode: As the GPUs' roles or what the last step logged show it; `sync` without a sign of
             another.
-        numbers: (step, attempt, closed) of every step, in order.
+        extents: The steps of each attempt, in order; those that a later attempt did again are its.
+        gpu_count: GPUs joined to the newest attempt that has any.
+        gpu_hosts: Nodes of all joined GPUs.
         last_closed_ns: End of the newest closed step.
         usual: Seconds of each stage, `step` for the whole step, over the last 20 closed steps.
     """
 
     mode: str
-    numbers: tuple[tuple[int, int, bool], ...]
+    extents: Mapping[int, Extent]
     step_duration_s: float | None
     throughput_tokens_per_s_per_gpu: float | None
     mfu_step: float | None
@@ -44,13 +55,24 @@ class RunDigest:
     confidence: Confidence | None
     last_closed_ns: int | None
     usual: Mapping[str, Usual]
-    run_gpus: tuple[RunGpu, ...]
+    gpu_count: int | None
+    gpu_hosts: frozenset[str]
 
     @property
-    def gpu_count(self) -> int | None:
-        """GPUs joined to the newest attempt that has any."""
-        newest = max((gpu.attempt for gpu in self.run_gpus), default=None)
-        return len({g.gpu_uuid for g in self.run_gpus if g.attempt == newest}) or None
+    def whole(self) -> Extent | None:
+        """The steps of all attempts, None without any."""
+        if not self.extents:
+            return None
+        return Extent(
+            min(extent.first for extent in self.extents.values()),
+            max(extent.last for extent in self.extents.values()),
+            sum(extent.num_steps for extent in self.extents.values()),
+        )
+
+    @property
+    def first_steps(self) -> dict[int, int]:
+        """The first step of each attempt."""
+        return {attempt: extent.first for attempt, extent in self.extents.items()}
 
 
 def read_digest(reader: Reader, run_id: str) -> RunDigest:
@@ -64,10 +86,10 @@ def read_digest(reader: Reader, run_id: str) -> RunDigest:
     scalars: Mapping[str, float] = {}
     if recent:
         scalars, _ = reader.get_scalars(run_id, recent[-1].attempt, recent[-1].step)
-    run_gpus = tuple(reader.list_run_gpus(run_id))
+    run_gpus = reader.list_run_gpus(run_id)
     return RunDigest(
         mode=infer_mode(scalars) or find_pools_mode(run_gpus) or "sync",
-        numbers=tuple(reader.list_step_numbers(run_id)),
+        extents=measure_extents(reader.list_step_numbers(run_id)),
         step_duration_s=_median(step.duration_s for step in recent),
         throughput_tokens_per_s_per_gpu=_median(
             step.throughput_tokens_per_s_per_gpu for step in recent
@@ -78,8 +100,26 @@ def read_digest(reader: Reader, run_id: str) -> RunDigest:
         confidence=confidence,
         last_closed_ns=max((step.end_ns or 0 for step in recent), default=None),
         usual=measure_usual(recent),
-        run_gpus=run_gpus,
+        gpu_count=count_gpus(run_gpus),
+        gpu_hosts=frozenset(gpu.host for gpu in run_gpus),
     )
+
+
+def measure_extents(numbers: Iterable[tuple[int, int, bool]]) -> dict[int, Extent]:
+    """Return the steps of each attempt, from (step, attempt, closed) of all steps."""
+    steps: defaultdict[int, list[int]] = defaultdict(list)
+    for step, attempt, _ in numbers:
+        steps[attempt].append(step)
+    return {
+        attempt: Extent(min(of_attempt), max(of_attempt), len(of_attempt))
+        for attempt, of_attempt in sorted(steps.items())
+    }
+
+
+def count_gpus(run_gpus: Sequence[RunGpu]) -> int | None:
+    """Return how many GPUs the newest attempt that has any holds."""
+    newest = max((gpu.attempt for gpu in run_gpus), default=None)
+    return len({gpu.gpu_uuid for gpu in run_gpus if gpu.attempt == newest}) or None
 
 
 def choose_verdict(steps: Sequence[Step]) -> tuple[str | None, Confidence | None]:

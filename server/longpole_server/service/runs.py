@@ -106,6 +106,7 @@ class RunsReader:
             ),
             default=None,
         )
+        whole = digest.whole
         state = judge_state(row, digest.last_closed_ns, usual_s, self._now_ns(), self._lost_after_s)
         return RunSummary(
             run_id=start.run_id,
@@ -120,9 +121,9 @@ class RunsReader:
             attempt=start.attempt,
             started_ns=rows[0].start.started_ns,
             last_seen_ns=max(other.last_seen_ns for other in rows),
-            first_step=digest.numbers[0][0] if digest.numbers else None,
-            last_step=digest.numbers[-1][0] if digest.numbers else None,
-            num_steps=len(digest.numbers),
+            first_step=whole.first if whole else None,
+            last_step=whole.last if whole else None,
+            num_steps=whole.num_steps if whole else 0,
             gpu_count=start.gpu_count or digest.gpu_count,
             step_duration_s=digest.step_duration_s,
             throughput_tokens_per_s_per_gpu=digest.throughput_tokens_per_s_per_gpu,
@@ -154,11 +155,10 @@ class RunsReader:
             yield Source(
                 "process", process.host, process.pid, process.role or None, process.seen_ns
             )
-        hosts = {gpu.host for gpu in digest.run_gpus}
-        if hosts:
+        if digest.gpu_hosts:
             newest: defaultdict[str, int] = defaultdict(int)
             for gpu in self._reader.list_gpus(self._now_ns() - _DAY_NS):
-                if gpu.host in hosts:
+                if gpu.host in digest.gpu_hosts:
                     newest[gpu.host] = max(newest[gpu.host], gpu.ts_ns)
             for host, seen_ns in sorted(newest.items()):
                 yield Source("agent", host, None, None, seen_ns)
@@ -183,13 +183,13 @@ def _group_by_run(rows: Iterable[AttemptRow]) -> dict[str, list[AttemptRow]]:
 
 
 def _describe_attempt(row: AttemptRow, digest: RunDigest) -> Attempt:
-    numbers = [step for step, attempt, _ in digest.numbers if attempt == row.start.attempt]
+    extent = digest.extents.get(row.start.attempt)
     return Attempt(
         attempt=row.start.attempt,
         started_ns=row.start.started_ns,
         ended_ns=row.end.ended_ns if row.end else None,
         status=row.end.status if row.end else None,
-        first_step=numbers[0] if numbers else None,
-        last_step=numbers[-1] if numbers else None,
-        num_steps=len(numbers),
+        first_step=extent.first if extent else None,
+        last_step=extent.last if extent else None,
+        num_steps=extent.num_steps if extent else 0,
     )

@@ -105,7 +105,7 @@ class StoreService:
         """Return one step with its timeline and its diagnosis."""
         found = self._find_step(run_id, step)
         digest = self._runs.get_digest(run_id)
-        numbers = [number for number, _, _ in digest.numbers]
+        numbers = [number for number, _, _ in self._reader.list_step_numbers(run_id)]
         spans = self._reader.list_stage_spans(run_id, found.attempt, step)
         gpus = gpus_during(self._reader.list_run_gpus(run_id), found)
         samples = self._facts.list_samples(found)
@@ -178,13 +178,13 @@ class StoreService:
             steps = self._reader.list_last_steps(run_id, RECENT_STEPS)
         else:
             steps = self._reader.list_steps(run_id, first, last)
-        attempt_starts = first_steps(digest.numbers)
+        attempt_starts = digest.first_steps
         attempt = rows[-1].start.attempt
         baseline = None
         if attempt in attempt_starts:
             baseline = self._facts.read_baseline(run_id, attempt, attempt_starts[attempt])
         diagnosis = diagnose(
-            make_run_facts(rows[-1].start, digest.run_gpus),
+            make_run_facts(rows[-1].start, self._reader.list_run_gpus(run_id)),
             self._facts.read_steps(steps),
             baseline,
             attempt_starts=attempt_starts,
@@ -208,7 +208,7 @@ class StoreService:
         if end_ns <= start_ns or max_bins < 1:
             raise BadRequestError("the range must have an end after its start, and a bin at least")
         self._runs.list_attempts(run_id)
-        lanes = gpus_between(self._runs.get_digest(run_id).run_gpus, start_ns, end_ns)
+        lanes = gpus_between(self._reader.list_run_gpus(run_id), start_ns, end_ns)
         return self._reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
 
     def list_gpus(self) -> Sequence[GpuNow]:
@@ -239,23 +239,15 @@ class StoreService:
             (row.start for row in rows if row.start.attempt == step.attempt), rows[-1].start
         )
         digest = self._runs.get_digest(run_id)
-        run = make_run_facts(start, digest.run_gpus)
+        run = make_run_facts(start, self._reader.list_run_gpus(run_id))
         if step.closed_by is None:
             return diagnose(run, ())
-        first_step = first_steps(digest.numbers).get(step.attempt, step.step)
+        first_step = digest.first_steps.get(step.attempt, step.step)
         return diagnose_step(
             run,
             self._facts.read_step(step),
             self._facts.read_baseline(run_id, step.attempt, first_step),
         )
-
-
-def first_steps(numbers: Iterable[tuple[int, int, bool]]) -> dict[int, int]:
-    """Return the first step of each attempt, from (step, attempt, closed)."""
-    first: dict[int, int] = {}
-    for step, attempt, _ in numbers:
-        first[attempt] = min(step, first.get(attempt, step))
-    return first
 
 
 def _announced_step(run: RunSummary) -> Step | None:

@@ -3,7 +3,12 @@ from dataclasses import replace
 import pytest
 
 from longpole_server.model.step import Confidence, OutsideStage, StageTime, Step
-from longpole_server.service.digests import choose_verdict, measure_usual
+from longpole_server.service.digests import (
+    Extent,
+    choose_verdict,
+    measure_extents,
+    measure_usual,
+)
 from support.server_runs import BEGIN_NS
 
 
@@ -56,3 +61,9 @@ def test_usual_is_median_and_longest_of_each_window():
     assert (usual["step"].median_s, usual["step"].max_s) == (10.0, 24.0)
     assert usual["testing"].median_s == pytest.approx(30.0)
     assert measure_usual([]) == {}
+
+
+def test_steps_are_counted_by_attempt():
+    numbers = [(1, 1, True), (2, 1, True), (3, 2, True), (5, 2, False)]
+    assert measure_extents(numbers) == {1: Extent(1, 2, 2), 2: Extent(3, 5, 2)}
+    assert measure_extents([]) == {}
