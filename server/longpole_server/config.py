@@ -194,7 +194,8 @@ def _build_parser(kind: type[Config], command: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"longpole {command}",
         allow_abbrev=False,
-        epilog="Every option --a-b is also the environment variable LONGPOLE_A_B.",
+        epilog="Every option --a-b is also the environment variable LONGPOLE_A_B; the token itself "
+        "may stand in LONGPOLE_TOKEN.",
     )
     for option in dataclasses.fields(kind):
         text = option.metadata["help"]
