@@ -1,4 +1,4 @@
-from longpole_server.model.records import Records, StageSpan
+from longpole_server.model.records import MetricPoint, Records, StageSpan
 from longpole_server.model.step import ClosedBy, Note, OutsideStage, StageTime, Step
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS, SECOND_NS
@@ -118,3 +118,21 @@ def test_windows_of_a_step_are_listed_once_by_start(opened: OpenedStore) -> None
     opened.writer.write(Records(stage_spans=spans), "spans-2")
     assert opened.reader.list_stage_spans("spans", 1, 3) == spans
     assert opened.reader.list_stage_spans("spans", 2, 3) == []
+
+
+def test_recorded_steps_are_those_with_a_window_or_a_scalar(opened: OpenedStore) -> None:
+    records = Records(
+        stage_spans=[
+            StageSpan(
+                "recorded", attempt, step, "gen", "gen", BASE_NS, BASE_NS + 1, "t", f"s{step}"
+            )
+            for attempt, step in ((1, 4), (1, 2), (1, -1), (2, 9))
+        ],
+        metric_points=[
+            MetricPoint("recorded", 1, step, "timing_s/gen", 1.0, BASE_NS) for step in (2, 7)
+        ],
+    )
+    opened.writer.write(records, "recorded steps")
+    assert opened.reader.list_recorded_steps("recorded", 1) == [2, 4, 7]
+    assert opened.reader.list_recorded_steps("recorded", 2) == [9]
+    assert opened.reader.list_recorded_steps("nobody", 1) == []
