@@ -117,12 +117,10 @@ def run_rollout_worker(
     connection.send(Ready())
     try:
         _report(connection)
-        longpole.flush(timeout_s=_FLUSH_SECONDS)
     except EOFError:
         # The trainer died; a worker whose GPU group is gone dies with it.
         os._exit(1)
-    # Past `atexit`: how the run ended is for the controller to say, not for a worker.
-    os._exit(0)
+    longpole.shutdown(timeout_s=_FLUSH_SECONDS)
 
 
 def _report(connection: Connection) -> None:
