@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from longpole.durable import sync_directory
+from longpole.spool.durable import sync_directory
 
 _ID_BYTES = 8
 _BOOT_BYTES = 6

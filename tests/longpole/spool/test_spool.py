@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from longpole.segment import HEADER_BYTES, RECORD_OVERHEAD_BYTES
 from longpole.spool import Spool, SpoolError, SpoolFullError, SpoolLockedError
+from longpole.spool.segment import HEADER_BYTES, RECORD_OVERHEAD_BYTES
 
 
 def payloads(spool: Spool, after: int = 0) -> list[bytes]:

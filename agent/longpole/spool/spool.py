@@ -15,14 +15,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from longpole.durable import Cursor, DirectoryLockedError, lock_directory, sync_data
-from longpole.segment import (
+from longpole.spool.durable import Cursor, DirectoryLockedError, lock_directory, sync_data
+from longpole.spool.segment import (
     HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
     RECORD_OVERHEAD_BYTES,
     UnknownVersionError,
 )
-from longpole.segment_chain import SegmentChain, read_records
+from longpole.spool.segment_chain import SegmentChain, read_records
 
 # Dropping the oldest frees whole segments: at most this part of the spool at once.
 _MIN_SEGMENTS = 4

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from longpole.durable import sync_directory
-from longpole.segment import (
+from longpole.spool.durable import sync_directory
+from longpole.spool.segment import (
     HEADER_BYTES,
     StoredRecord,
     check_version,
