@@ -49,3 +49,6 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     runs.register(app, reader)
     run.register(app, reader)
     step.register(app, reader)
+    # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
+    # `/`: a server whose first visitor follows a link to a run would serve a page without them.
+    app._setup_server()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

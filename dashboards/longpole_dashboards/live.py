@@ -14,7 +14,7 @@ from longpole_server.service import Change, ChangeFeed
 
 # Browsers are told at most this often, and at least at every heartbeat.
 MIN_PUSH_S = 0.4
-HEARTBEAT_S = 4.0
+HEARTBEAT_S = 2.0
 TICK_ID = "tick"
 
 

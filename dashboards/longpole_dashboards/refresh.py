@@ -12,9 +12,10 @@ import hashlib
 import logging
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import plotly.graph_objects as go
 from dash import Dash, Input, Output, State, ctx, dcc, no_update
 from dash.exceptions import PreventUpdate
 
@@ -35,12 +36,14 @@ class View:
 
     Attributes:
         now_ns: The newest data that can be read; open things end here.
+        zooms: Graph id -> what its viewer zoomed to, see `keep_zoom`.
     """
 
     query: Query
     theme: ThemeName
     zone: Zone
     now_ns: int
+    zooms: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 R = TypeVar("R")
@@ -79,7 +82,7 @@ class PanelGroup(Generic[R]):
 
 def group_stores(name: str) -> list[dcc.Store]:
     """Return the stores a page's layout needs for one of its groups."""
-    return [dcc.Store(id=f"{name}-{part}") for part in ("pulse", "answer", "gate")]
+    return [dcc.Store(id=f"{name}-{part}") for part in ("pulse", "answer", "gate", "zooms")]
 
 
 def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
@@ -94,7 +97,15 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         Input(answer, "data"),
         State(pulse, "data"),
     )
+    zooms = f"{group.name}-zooms"
     outputs = [Output(*target) for panel in group.panels for target in panel.outputs]
+    for graph_id, prop in [target for panel in group.panels for target in panel.outputs]:
+        if prop == "figure":
+            app.clientside_callback(
+                f"(event, kept) => longpole.zoomed({zooms!r}, {graph_id!r}, event, kept)",
+                Input(graph_id, "relayoutData"),
+                State(zooms, "data"),
+            )
 
     @app.callback(
         *outputs,
@@ -106,6 +117,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         State("url", "pathname"),
         State("zone", "data"),
         State(answer, "data"),
+        State(zooms, "data"),
     )
     async def refresh(
         pulsed: Mapping[str, object] | None,
@@ -114,6 +126,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         pathname: str | None,
         zone: Mapping[str, object] | None,
         answered: Mapping[str, object] | None,
+        zoomed: Mapping[str, object] | None,
     ) -> list[object]:
         if pathname != group.path:
             raise PreventUpdate
@@ -122,6 +135,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
             theme=theme or DEFAULT_THEME,
             zone=Zone.from_browser(zone),
             now_ns=reader.service.changes.current.ts_ns,
+            zooms=zoomed or {},
         )
         known = (answered or {}).get("keys")
         keys = known if isinstance(known, dict) and ctx.triggered else {}
@@ -174,4 +188,21 @@ def _render_panel(
     if known.get(name) == key:
         rendered.values.extend([no_update] * len(panel.outputs))
     else:
-        rendered.values.extend(panel.render(reading))
+        values = panel.render(reading)
+        rendered.values.extend(
+            keep_zoom(value, view.zooms.get(component)) if prop == "figure" else value
+            for (component, prop), value in zip(panel.outputs, values, strict=True)
+        )
+
+
+def keep_zoom(figure: object, zoom: object) -> object:
+    """Return a figure with the viewer's zoom, if that was made on a figure of the same revision.
+
+    `uirevision` alone does not keep it: Dash 4.4 writes a zoom into the figure's own layout, after
+    which Plotly takes it for the program's. `zoom` is `{"revision", "range"}` from the browser.
+    """
+    if isinstance(figure, go.Figure) and isinstance(zoom, Mapping):
+        revision, span = zoom.get("revision"), zoom.get("range")
+        if span is not None and revision == figure.layout.uirevision:
+            figure.update_layout(xaxis={"range": span, "autorange": False})
+    return figure

@@ -30,6 +30,15 @@ def api() -> FastAPI:
     return made
 
 
+def test_a_link_into_the_middle_is_complete_as_the_first_request() -> None:
+    made = FastAPI()
+    mount(made, FakeService(NOW_NS))
+    with TestClient(made) as client:
+        page = client.get("/run?id=x").text
+    assert "assets/longpole.js" in page
+    assert "assets/longpole.css" in page
+
+
 def test_pages_and_api_live_on_one_application(api: FastAPI) -> None:
     with TestClient(api) as client:
         for path in ("/", "/run?id=x", "/step?run=x&step=1"):

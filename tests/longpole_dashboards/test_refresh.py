@@ -1,6 +1,10 @@
+from typing import Any
+
+import plotly.graph_objects as go
+
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.formats import Zone
-from longpole_dashboards.refresh import Panel, PanelGroup, View, render_group
+from longpole_dashboards.refresh import Panel, PanelGroup, View, keep_zoom, render_group
 from longpole_server.errors import BusyError, NotFoundError
 from longpole_server.service import Service
 from support.dashboard_components import words
@@ -69,3 +73,11 @@ def test_an_error_is_told_and_everything_is_rendered_once_it_is_over() -> None:
         assert "secret" not in words(rendered.notice)
         assert rendered.keys == {}
         assert len(rendered.values) == 3
+
+
+def test_a_zoom_is_kept_on_the_same_revision_only() -> None:
+    for revision, kept in (("run-1", (3, 7)), ("run-2", None)):
+        figure = go.Figure(layout={"uirevision": "run-1"})
+        zoomed: Any = keep_zoom(figure, {"revision": revision, "range": [3, 7]})
+        assert zoomed.layout.xaxis.range == kept
+    assert keep_zoom("no figure", {"revision": "a", "range": [1, 2]}) == "no figure"

@@ -1,9 +1,13 @@
 """Serves the dashboards on a pretend service, to look at them: `python -m support.dashboard_serve`.
 
-The clock of the pretend cluster runs at `--speed`; `--port 0` takes a free port.
+Prints one line of JSON with its port once it listens. The clock of the pretend cluster runs at
+`--speed`; at speed 0 it stands still until `POST /fake/advance?seconds=` or `POST
+/fake/finish-step?run=` moves it.
 """
 
 import argparse
+import json
+import socket
 import threading
 import time
 
@@ -15,8 +19,18 @@ from support.dashboard_fake_service import FakeService
 
 
 def make_api(service: FakeService) -> FastAPI:
-    """Return an application with the dashboards on it."""
+    """Return an application with the dashboards on it, and the controls of the pretend clock."""
     api = FastAPI()
+
+    def advance(seconds: float) -> dict[str, int]:
+        service.advance(seconds)
+        return {"now_ns": service.now_ns()}
+
+    def finish_step(run: str) -> dict[str, int]:
+        return {"step": service.advance_past_step(run)}
+
+    api.add_api_route("/fake/advance", advance, methods=["POST"])
+    api.add_api_route("/fake/finish-step", finish_step, methods=["POST"])
     mount(api, service, clock_ns=service.now_ns)
     return api
 
@@ -31,11 +45,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--speed", type=float, default=1.0)
-    parser.add_argument("--empty", action="store_true")
+    parser.add_argument("--empty", action="store_true", help="without any run")
     options = parser.parse_args()
     service = FakeService(time.time_ns(), specs=() if options.empty else None)
-    threading.Thread(target=_advance, args=(service, options.speed), daemon=True).start()
-    uvicorn.run(make_api(service), host="127.0.0.1", port=options.port, log_level="warning")
+    if options.speed:
+        threading.Thread(target=_advance, args=(service, options.speed), daemon=True).start()
+    server = uvicorn.Server(uvicorn.Config(make_api(service), log_level="warning"))
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", options.port))
+        listener.listen(128)
+        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        server.run(sockets=[listener])
 
 
 if __name__ == "__main__":

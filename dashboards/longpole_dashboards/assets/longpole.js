@@ -2,7 +2,7 @@
 (function () {
   "use strict";
 
-  const LOST_AFTER_MS = 12000;
+  const LOST_AFTER_MS = 7000;
   const ANSWER_TIMEOUT_MS = 15000;
   const QUIET_AFTER_MS = 60000;
   const NO_UPDATE = () => window.dash_clientside.no_update;
@@ -109,6 +109,18 @@
     chosen(path, search, name, fallback) {
       if (location.pathname !== path) return NO_UPDATE();
       return new URLSearchParams(search).get(name) ?? fallback;
+    },
+    /* A chart was zoomed: remember it, and on which revision of the chart. */
+    zoomed(store, id, event, before) {
+      if (!event) return;
+      const kept = { ...(before || {}) };
+      if (event["xaxis.autorange"] || event.autosize || event["xaxis.range"]) delete kept[id];
+      const span = event["xaxis.range"] || [event["xaxis.range[0]"], event["xaxis.range[1]"]];
+      if (span[0] !== undefined && span[1] !== undefined) {
+        const plot = document.querySelector(`#${id} .js-plotly-plot`);
+        kept[id] = { revision: plot?.layout?.uirevision, range: span };
+      }
+      window.dash_clientside.set_props(store, { data: kept });
     },
     /* One question at a time: the next pulse waits for the answer to the last one. */
     pulse(id, live, answer, pulse) {
@@ -232,7 +244,7 @@
     },
 
     openSampleBar(clicked) {
-      const point = clicked?.points?.find((one) => one.data?.meta === "sample");
+      const point = clicked?.points?.find((one) => one.customdata?.[3] === "sample");
       if (point && location.pathname === "/step") setQuery("sample", point.customdata[0], false);
     },
 

@@ -26,7 +26,17 @@ _GRAPH_CONFIG: Any = {
     "responsive": True,
     "showAxisDragHandles": False,
     "doubleClick": "autosize",
-    "modeBarButtons": [["toImage", "resetScale2d"]],
+    # Flat lists only: Plotly takes a nested one for a changed configuration, and at every update
+    # draws the chart from scratch, without the viewer's zoom.
+    "modeBarButtonsToRemove": [
+        "zoom2d",
+        "pan2d",
+        "select2d",
+        "lasso2d",
+        "zoomIn2d",
+        "zoomOut2d",
+        "autoScale2d",
+    ],
 }
 
 

@@ -325,12 +325,7 @@ def _draw_samples(
             width=0.72,
             yaxis=yaxis,
             meta="sample",
-            customdata=plotted(
-                [
-                    [t.trajectory_id, format_duration(t.duration_s), format_count(t.output_tokens)]
-                    for t in shown
-                ]
-            ),
+            customdata=plotted([_sample_details(t) for t in shown]),
             marker={"color": colours, "line": {"width": 0}},
             hovertemplate=(
                 "sample <b>%{customdata[0]}</b>  %{customdata[1]}"
@@ -345,6 +340,12 @@ def _draw_samples(
         "range": [len(shown) - 0.5, -0.5],
         "showgrid": False,
     }
+
+
+def _sample_details(t: Trajectory) -> list[str]:
+    # The browser knows by the last of them that a click was on a sample.
+    duration, tokens = format_duration(t.duration_s), format_count(t.output_tokens)
+    return [t.trajectory_id, duration, tokens, "sample"]
 
 
 def _draw_gaps(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -128,6 +129,12 @@ class RunReading:
     def axis(self) -> str:
         """`step` or `time`."""
         return self.view.query.choice("axis", ("step", "time"))
+
+    def revise(self, figure: go.Figure, *more: str) -> go.Figure:
+        """Mark a figure with what a viewer's zoom of it belongs to."""
+        steps = self.view.query.choice("steps", RANGES)
+        figure.update_layout(uirevision="|".join((self.run_id, steps, self.axis, *more)))
+        return figure
 
     def step_key(self) -> object:
         """What every chart of steps depends on."""
@@ -325,7 +332,7 @@ def _shares(reading: RunReading) -> tuple[object, ...]:
         open_stage=reading.run.open_stage,
         now_ns=view.now_ns,
     )
-    return figure, _stage_legend(reading.closed)
+    return reading.revise(figure, unit), _stage_legend(reading.closed)
 
 
 def _stage_legend(closed: Sequence[Step]) -> Component:
@@ -353,8 +360,8 @@ def _stage_legend(closed: Sequence[Step]) -> Component:
 def _throughput(reading: RunReading) -> tuple[object, ...]:
     axis, zone, theme = reading.axis, reading.view.zone, reading.view.theme
     return (
-        throughput(reading.steps, axis=axis, zone=zone, theme=theme),
-        mfu(reading.steps, axis=axis, zone=zone, theme=theme),
+        reading.revise(throughput(reading.steps, axis=axis, zone=zone, theme=theme)),
+        reading.revise(mfu(reading.steps, axis=axis, zone=zone, theme=theme)),
         _mfu_legend(reading),
     )
 
@@ -400,7 +407,7 @@ def _health(reading: RunReading) -> tuple[object, ...]:
     series = {name: reading.service.get_metric(reading.run_id, name) for name in HEALTH_METRICS}
     if not any(found.points for found in series.values()):
         return (message_figure(not_reported("metrics"), reading.view.theme),)
-    return (health(series, theme=reading.view.theme),)
+    return (reading.revise(health(series, theme=reading.view.theme)),)
 
 
 def _now_key(reading: RunReading) -> object:

@@ -1,0 +1,127 @@
+"""Chromium for tests: starts it, and notes everything that a page must not do."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request, Response
+
+TESTS = Path(__file__).parents[1]
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Generous: the machine may be busy with other tests.
+PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "60000"))
+
+
+def launch_chromium(playwright: Playwright) -> Browser:
+    """Start Debian's Chromium, or what `LONGPOLE_CHROMIUM` names."""
+    path = os.environ.get("LONGPOLE_CHROMIUM") or shutil.which("chromium")
+    assert path is not None, "These tests need Chromium: apt-get install chromium"
+    return playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+
+
+class Problems:
+    """What a page did that it must not do, in words."""
+
+    def __init__(self, page: Page) -> None:
+        self.found: list[str] = []
+        self._page = page
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.found.append(f"script error: {error}"))
+        page.on("response", self._on_response)
+        page.on("requestfailed", self._on_failed)
+        page.on("request", self._on_request)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.found.append(f"console: {message.text[:300]}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.found.append(f"HTTP {response.status}: {response.url}")
+
+    def _on_failed(self, request: Request) -> None:
+        # A page that is left takes its unanswered questions with it.
+        if request.failure != "net::ERR_ABORTED":
+            self.found.append(f"failed: {request.url} ({request.failure})")
+
+    def _on_request(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
+            self.found.append(f"foreign request: {request.url}")
+
+
+@contextmanager
+def open_page(browser: Browser, **options: Any) -> Generator[tuple[Page, Problems]]:
+    """Open a page in a fresh profile, in the viewer's zone Europe/Berlin."""
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900}, timezone_id="Europe/Berlin", **options
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    try:
+        yield page, Problems(page)
+    finally:
+        context.close()
+
+
+class FakeServer:
+    """The dashboards on a pretend service, in a process of their own."""
+
+    def __init__(self, *arguments: str, port: int = 0) -> None:
+        self._arguments = ["--speed", "0", *arguments]
+        self._process: subprocess.Popen[str] | None = None
+        self.port = port
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "support.dashboard_serve", "--port", str(self.port)]
+        self._process = subprocess.Popen(
+            [*command, *self._arguments], cwd=TESTS, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "The server did not start"
+        self.port = json.loads(line)["port"]
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        self._process.wait(timeout=30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+
+    def finish_step(self, run_id: str) -> int:
+        """Let the run's open step end; return its number."""
+        return int(self._post("finish-step", run=run_id)["step"])
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass in the pretend cluster."""
+        self._post("advance", seconds=seconds)
+
+    def _post(self, name: str, **query: object) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"{self.address}/fake/{name}?{urlencode(query)}", method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
