@@ -16,6 +16,8 @@ from longpole_server.model.step import Note
 
 # Sums of timers miss the step by rounding and by time between them; more than this is nesting.
 SUM_TOLERANCE_RATIO = 0.01
+# Three years: a longer time is a unit mistaken, or no time at all.
+MAX_SECONDS = 1e8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def read_step_seconds(scalars: Mapping[str, float]) -> float | None:
         return None
     for key in scheme.step_keys:
         value = scalars.get(key)
-        if value is not None and math.isfinite(value) and value > 0:
+        if value is not None and 0 < value <= MAX_SECONDS:
             return value
     return None
 
@@ -113,8 +115,8 @@ def _read_timers(
             continue
         if not math.isfinite(value):
             continue
-        if value < 0:
-            summary = f"`{name}` is {value:g} s: a negative time is not used."
+        if not 0 <= value <= MAX_SECONDS:
+            summary = f"`{name}` is {value:g} s, which is no time that a stage takes: not used."
             notes.append(Note("time.impossible", "warning", summary, name, step, step))
             continue
         target = values if known else unknown

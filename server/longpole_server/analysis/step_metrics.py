@@ -12,6 +12,11 @@ from longpole_server.analysis.span_ledger import LedgerSpans
 from longpole_server.model.facts import RunFacts, StepInputs
 from longpole_server.model.step import Note
 
+# More tokens or samples than any step has: what is above is no count.
+_MAX_COUNT = 1e15
+_MAX_SAMPLES = 1e7
+# Nothing is measured in such numbers, and sums of them overflow.
+_LARGEST = 1e100
 # How far a count derived from rounded metrics may lie from a whole number.
 COUNT_TOLERANCE_RATIO = 0.02
 COUNT_TOLERANCE = 0.1
@@ -68,7 +73,13 @@ def read_config_number(config: Mapping[str, str], *names: str) -> float | None:
 
 
 def _positive(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) and value > 0 else None
+    return value if value is not None and 0 < value <= _LARGEST else None
+
+
+def _count(value: float | None) -> float | None:
+    """Return what can be a count of tokens, None otherwise."""
+    known = _positive(value)
+    return known if known is not None and known <= _MAX_COUNT else None
 
 
 def _read_tokens(inputs: StepInputs, selected: LedgerSpans) -> int | None:
@@ -76,14 +87,14 @@ def _read_tokens(inputs: StepInputs, selected: LedgerSpans) -> int | None:
     counted = [span.tokens_total for span in selected.loop_spans if span.tokens_total]
     if counted:
         return sum(counted)
-    logged = _positive(metrics.read_metric("tokens_total", inputs.scalars))
+    logged = _count(metrics.read_metric("tokens_total", inputs.scalars))
     if logged is not None:
         return round(logged)
     parts = [
         (span.tokens_prompt or 0) + (span.tokens_response or 0) for span in selected.loop_spans
     ]
-    prompt = metrics.read_metric("tokens_prompt", inputs.scalars)
-    response = metrics.read_metric("tokens_response", inputs.scalars)
+    prompt = _count(metrics.read_metric("tokens_prompt", inputs.scalars))
+    response = _count(metrics.read_metric("tokens_response", inputs.scalars))
     if not sum(parts) and prompt is not None and response is not None:
         parts = [round(prompt + response)]
     return sum(parts) or sum(inputs.sequence_lengths) or None
@@ -93,12 +104,12 @@ def _derive_gpu_count(
     scalars: Mapping[str, float], inputs: StepInputs, notes: list[Note]
 ) -> int | None:
     """GPUs = tokens / (step x throughput), all three as the trainer logged them."""
-    tokens = _positive(metrics.read_metric("tokens_total", scalars))
+    tokens = _count(metrics.read_metric("tokens_total", scalars))
     throughput = _positive(metrics.read_metric("throughput", scalars))
     step_s = read_step_seconds(scalars)
     if tokens is None or throughput is None or step_s is None:
         return None
-    exact = tokens / (step_s * throughput)
+    exact = tokens / step_s / throughput
     derived = round(exact) if _is_whole(exact) else None
     declared = inputs.run.gpu_count
     if derived is None or declared not in (None, derived):
@@ -113,6 +124,8 @@ def _derive_gpu_count(
 
 
 def _is_whole(exact: float) -> bool:
+    if not math.isfinite(exact):
+        return False
     count = round(exact)
     return count >= 1 and abs(exact - count) <= min(COUNT_TOLERANCE, COUNT_TOLERANCE_RATIO * count)
 
@@ -121,7 +134,7 @@ def _check_data_parallel(
     scalars: Mapping[str, float], step: int, gpu_count: int | None, notes: list[Note]
 ) -> None:
     """Data parallel size = tokens / (tokens of a mean partition); must be whole and fit."""
-    tokens = _positive(metrics.read_metric("tokens_total", scalars))
+    tokens = _count(metrics.read_metric("tokens_total", scalars))
     mean = _positive(scalars.get("global_seqlen/mean"))
     if tokens is None or mean is None:
         return
@@ -166,7 +179,10 @@ def training_lengths(inputs: StepInputs, tokens: int | None) -> Sequence[float]:
     response = _positive(metrics.read_metric("response_length_mean", inputs.scalars))
     if tokens is None or prompt is None or response is None:
         return ()
-    num_sequences = max(1, round(tokens / (prompt + response)))
+    exact = tokens / (prompt + response)
+    if exact > _MAX_SAMPLES:
+        return ()
+    num_sequences = max(1, round(exact))
     return [tokens / num_sequences] * num_sequences
 
 

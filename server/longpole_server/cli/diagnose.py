@@ -16,6 +16,9 @@ from longpole_server.errors import ConfigError, NotFoundError, ServerError, Unre
 from longpole_server.importers import LogSource, import_facts
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
+# As a shell reports a program that Ctrl-C ended.
+EXIT_INTERRUPTED = 130
+_STANDARD_INPUT = "-"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,32 +40,52 @@ def main(arguments: Sequence[str]) -> int:
         return _refuse(error, EXIT_FAILED)
     except OSError as error:
         return _refuse(ServerError(f"{options.target}: {error.strerror or error}."), EXIT_FAILED)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     return _print(document, as_json=options.json)
 
 
 def _print(document: dict[str, Any], as_json: bool) -> int:
-    text = json.dumps(document, indent=2, allow_nan=False) if as_json else render_report(document)
+    if as_json:
+        text = json.dumps(document, indent=2, allow_nan=False)
+    else:
+        text = render_report(document, sys.stdout.encoding or "ascii")
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; no complaint when the interpreter flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has seen enough.
+        _silence_output()
+    except OSError as error:
+        _silence_output()
+        return _refuse(ServerError(f"the result cannot be written: {error.strerror}."), EXIT_FAILED)
     return EXIT_DONE
+
+
+def _silence_output() -> None:
+    """Keep the interpreter from complaining when it flushes what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="longpole diagnose", description="Say what a training log is waiting for, with proof."
     )
-    parser.add_argument("target", metavar="FILE|RUN", help="a log file; with --server, a run id")
+    parser.add_argument(
+        "target",
+        metavar="FILE|RUN",
+        help="a log file, or - for standard input; with --server, a run id",
+    )
     parser.add_argument("--json", action="store_true", help="print longpole.diagnosis/1")
     parser.add_argument("--server", metavar="URL", help="diagnose a run on this server")
     return parser.parse_args(arguments)
 
 
 def _diagnose_file(target: str) -> dict[str, Any]:
-    source = LogSource.of_file(Path(target))
-    imported = import_facts(source, run_id=f"import/{Path(target).stem}")
+    if target == _STANDARD_INPUT:
+        source = LogSource.of_standard_input()
+    else:
+        source = LogSource.of_file(Path(target))
+    imported = import_facts(source, run_id=f"import/{Path(source.name).stem}")
     result = diagnose(imported.run, imported.steps)
     return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
 

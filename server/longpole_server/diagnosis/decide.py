@@ -22,6 +22,8 @@ from longpole_server.model.step import Confidence
 
 # How near the largest share may come to dominance before `balanced` is uncertain.
 _NEAR_DOMINANCE = 0.02
+# Of looks that advise an asynchronous mode, which is none where one runs.
+_MODE_KEY = "trainer.v1.trainer_mode"
 _STARVED = "async.trainer_starved"
 
 
@@ -162,6 +164,8 @@ def _sentence(rule: Rule, proof: Proof, outer_words: str | None) -> str:
 
 def _for_system(looks: Sequence[NextLook], view: View) -> tuple[NextLook, ...]:
     """Return next looks with the keys that exist; keys are verl's and shown for verl only."""
+    if view.separate_pools:
+        looks = [look for look in looks if _MODE_KEY not in look.keys]
     if view.run.system not in (None, "verl"):
         return tuple(NextLook(look.text) for look in looks)
     version = view.run.system_version

@@ -23,6 +23,9 @@ InnerSource = Literal["trajectories", "agent_loop"]
 
 _NAMES = frozenset({"slowest_replica"})
 _LOOP = "timing_s/agent_loop/"
+# One step ahead, generation and its agent-loop figures belong to the step before; this is its time.
+_BACKGROUND_GEN = "timing_s/generate_async"
+_LARGEST = 1e100
 # The share of finished samples at which a partial rollout is taken to stop.
 _STOP_RATIO = 0.95
 
@@ -86,18 +89,31 @@ class Look:
 
 def look_at(run: RunFacts, facts: StepFacts, limits: Limits) -> Look:
     """Measure the inside of a step's gen. Scalars that are no numbers are left out from here on."""
-    if not all(map(math.isfinite, facts.scalars.values())):
-        finite = {name: value for name, value in facts.scalars.items() if math.isfinite(value)}
-        facts = replace(facts, scalars=finite)
+    if not all(map(_is_usable, facts.scalars.values())):
+        usable = {name: value for name, value in facts.scalars.items() if _is_usable(value)}
+        facts = replace(facts, scalars=usable)
     truncated = read_truncated_ratio(run, facts)
-    gen = facts.step.stage(stages.GEN) or facts.step.stage(stages.TRAINER_WAIT)
-    gen_s = gen.inclusive_s if gen is not None else None
+    gen_s = _gen_seconds(facts)
     if facts.trajectories is not None and len(facts.trajectories.durations_s):
         inside = _from_trajectories(facts.trajectories, facts, gen_s, limits)
         return Look(facts, inside, "trajectories", truncated)
     if f"{_LOOP}generate_sequences/max" in facts.scalars:
         return Look(facts, _from_agent_loop(facts.scalars, gen_s), "agent_loop", truncated)
     return Look(facts, None, None, truncated)
+
+
+def _gen_seconds(facts: StepFacts) -> float | None:
+    """Return how long samples were generated, which the trainer may wait for only in part."""
+    background_s = facts.scalars.get(_BACKGROUND_GEN)
+    if background_s is not None:
+        return background_s
+    gen = facts.step.stage(stages.GEN) or facts.step.stage(stages.TRAINER_WAIT)
+    return gen.inclusive_s if gen is not None else None
+
+
+def _is_usable(value: float) -> bool:
+    """Return whether a value is neither NaN nor so large that sums of it overflow."""
+    return -_LARGEST < value < _LARGEST
 
 
 def combine(parts: Sequence[InsideGen]) -> InsideGen:

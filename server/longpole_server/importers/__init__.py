@@ -6,8 +6,9 @@
 
 from longpole_server.importers.facts import ImportedFacts, import_facts
 from longpole_server.importers.logged import LoggedStep, LogSummary
-from longpole_server.importers.reading import LogSource, read_steps
+from longpole_server.importers.reading import read_steps
 from longpole_server.importers.records import import_records
+from longpole_server.importers.sources import LogSource
 
 __all__ = [
     "ImportedFacts",

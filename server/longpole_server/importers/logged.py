@@ -1,6 +1,6 @@
 """What a log file said, before anything is made of it."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -8,24 +8,45 @@ from longpole_server.model.step import Note
 
 LogFormat = Literal["verl_console", "verl_jsonl"]
 
+# A step number beyond this is no step number.
+MAX_STEP = 2**31 - 1
+# Seconds of the whole step, by the names of verl's versions.
+WHOLE_STEP = ("timing_s/step", "perf/time_per_step", "timing/step")
+# A step has these once, when it is done. The first versions logged no seconds of the whole step:
+# there those of `gen` stand for them.
+STEP_TOTALS = (*WHOLE_STEP, "timing/gen")
+
+_MAX_NAMES = 256
+_NAMES_SHOWN = 3
+
+
+def has_step_total(names: Container[str]) -> bool:
+    """Return whether these are the scalars of a step that is done."""
+    return any(name in names for name in STEP_TOTALS)
+
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """The scalars of one line (or several glued or wrapped ones) for one step.
 
     Attributes:
-        scalars: Names as the trainer wrote them; values in the trainer's units.
-        torn: The line ends in the middle, so values may be missing.
+        scalars: Names as the trainer wrote them; finite values in the trainer's units.
+        torn: The line ends in the middle, so values are missing.
+        resumed: The trainer said before it that it goes on from a checkpoint.
     """
 
     step: int
     scalars: Mapping[str, float]
     torn: bool = False
+    resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
-    """All scalars of one step of one attempt, merged over the lines that name it."""
+    """All scalars of one step of one attempt, merged over the lines that name it.
+
+    A line that comes much later than the others of its step makes a second one.
+    """
 
     attempt: int
     step: int
@@ -35,56 +56,82 @@ class LoggedStep:
 
 @dataclass(slots=True)
 class LogSummary:
-    """Grows while a file is read: counts, and notes on what could not be used."""
+    """Grows while a file is read: counts, and what could not be used.
+
+    Attributes:
+        num_lines: Physical lines.
+        num_step_lines: Lines that log something about a step.
+        torn_last_line: The file ends in the middle of a line.
+        torn_step: The step that line is about, when it says so.
+        torn_step_is_judged: Of that line nothing but the last value is missing.
+        not_finite: How often a name was logged as NaN or infinite.
+    """
 
     format: LogFormat | None = None
     num_lines: int = 0
-    num_steps: int = 0
+    num_step_lines: int = 0
     num_attempts: int = 1
     num_unreadable: int = 0
     num_overlong: int = 0
-    torn_step: int | None = None
     torn_last_line: bool = False
-    duplicate_steps: int = 0
-    notes: list[Note] = field(default_factory=list[Note])
+    torn_step: int | None = None
+    torn_step_is_judged: bool = False
+    not_finite: dict[str, int] = field(default_factory=dict[str, int])
+
+    def count_not_finite(self, name: str) -> None:
+        """Count a value that is NaN or infinite."""
+        if name in self.not_finite or len(self.not_finite) < _MAX_NAMES:
+            self.not_finite[name] = self.not_finite.get(name, 0) + 1
 
     def finish(self) -> tuple[Note, ...]:
         """Return the notes a reader must know, one per kind of trouble."""
-        notes = list(self.notes)
+        return tuple(self._notes())
+
+    def _notes(self) -> Iterator[Note]:
         if self.torn_last_line:
-            where = f" (step {self.torn_step})" if self.torn_step is not None else ""
-            notes.append(
-                Note(
-                    code="line.torn",
-                    severity="info",
-                    summary=f"The last line{where} ends in the middle; it is not judged.",
-                    first_step=self.torn_step,
-                    last_step=self.torn_step,
-                )
+            yield Note(
+                "line.torn",
+                "info",
+                self._describe_torn(),
+                None,
+                self.torn_step,
+                self.torn_step,
             )
         if self.num_unreadable:
-            notes.append(
-                Note(
-                    code="line.unreadable",
-                    severity="warning",
-                    summary=f"{self.num_unreadable} lines could not be read and were skipped.",
-                )
-            )
+            lines = _count(self.num_unreadable, "line")
+            yield Note("line.unreadable", "warning", f"{lines} could not be read: skipped.")
         if self.num_overlong:
-            notes.append(
-                Note(
-                    code="line.overlong",
-                    severity="warning",
-                    summary=f"{self.num_overlong} lines over the length limit were skipped.",
-                )
-            )
+            lines = _count(self.num_overlong, "line")
+            yield Note("line.overlong", "warning", f"{lines} over the length limit: skipped.")
+        if self.not_finite:
+            yield Note("value.not_finite", "info", self._describe_not_finite())
         if self.num_attempts > 1:
-            notes.append(
-                Note(
-                    code="run.resumed",
-                    severity="info",
-                    summary=f"The step number goes back {self.num_attempts - 1} times: "
-                    f"{self.num_attempts} attempts; each step counts once, its latest attempt.",
-                )
+            yield Note(
+                "run.resumed",
+                "info",
+                f"The log holds {self.num_attempts} attempts at the training; each step counts "
+                "once, in its latest attempt.",
             )
-        return tuple(notes)
+
+    def _describe_torn(self) -> str:
+        if self.torn_step is None:
+            return "The last line ends in the middle; it is not judged."
+        if self.torn_step_is_judged:
+            return (
+                f"The last line (step {self.torn_step}) has no line end; its last value may be "
+                "cut short and is not used."
+            )
+        return f"The last line (step {self.torn_step}) ends in the middle; it is not judged."
+
+    def _describe_not_finite(self) -> str:
+        names = sorted(self.not_finite, key=lambda name: (-self.not_finite[name], name))
+        shown = [
+            f"`{name}` ({_count(self.not_finite[name], 'time')})" for name in names[:_NAMES_SHOWN]
+        ]
+        more = len(names) - len(shown)
+        listed = ", ".join(shown) + (f" and {more} more" if more else "")
+        return f"NaN or infinite, and not used: {listed}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2,55 +2,100 @@
 
 from collections.abc import Iterable, Iterator
 
-from longpole_server.importers.logged import LoggedStep, LogLine, LogSummary
+from longpole_server.importers.logged import (
+    STEP_TOTALS,
+    LoggedStep,
+    LogLine,
+    LogSummary,
+    has_step_total,
+)
 
 # Asynchronous trainers log one step in several calls that other steps' calls may interleave.
 _OPEN_STEPS = 4
-# A step is measured once: another value means that it was done again.
-_STEP_TOTALS = ("timing_s/step", "perf/time_per_step")
+# Lines about steps long past that wait for a line which tells a resume from a straggler.
+_MAX_HELD = 16
 
 
 def merge_steps(lines: Iterable[LogLine], summary: LogSummary) -> Iterator[LoggedStep]:
-    """Yield each step of each attempt once, in the order in which they were completed.
+    """Yield each step of each attempt, in the order in which they were completed.
 
-    A line that repeats a step with the same values is a copy. One that contradicts what the step
-    already said, or that names a step that is long past, begins a new attempt. Memory is bounded
-    by a few open steps.
+    A line that repeats a step with the same seconds is a copy. One that contradicts what the step
+    already said, or with the seconds of a step that is long past, begins a new attempt; so does
+    one before which the trainer said so. Memory is bounded by a few open steps.
     """
-    attempt = 1
-    pending: dict[int, LoggedStep] = {}
-    newest = -1
+    merger = _Merger(summary)
     for line in lines:
-        known = pending.get(line.step)
-        if _starts_attempt(line, known, newest):
-            yield from _emit(pending, summary)
-            pending.clear()
-            attempt += 1
-            summary.num_attempts = attempt
-            known, newest = None, -1
-        scalars = {**(known.scalars if known else {}), **line.scalars}
-        torn = line.torn or (known is not None and known.torn)
-        pending[line.step] = LoggedStep(attempt, line.step, scalars, torn)
-        newest = max(newest, line.step)
-        while len(pending) > _OPEN_STEPS:
-            oldest = min(pending)
-            yield from _emit({oldest: pending.pop(oldest)}, summary)
-    yield from _emit(pending, summary)
+        yield from merger.take(line)
+    yield from merger.finish()
 
 
-def _starts_attempt(line: LogLine, known: LoggedStep | None, newest: int) -> bool:
-    if known is not None:
+class _Merger:
+    def __init__(self, summary: LogSummary) -> None:
+        self._summary = summary
+        self._attempt = 1
+        self._newest = -1
+        self._open: dict[int, LoggedStep] = {}
+        self._held: list[LogLine] = []
+
+    def take(self, line: LogLine) -> Iterator[LoggedStep]:
+        known = self._open.get(line.step)
+        if self._may_be_late(line, known):
+            # Validation before a resumed training, or the late result of a background task.
+            if len(self._held) < _MAX_HELD:
+                self._held.append(line)
+            return
+        if self._starts_attempt(line, known):
+            yield from self._close()
+            self._attempt += 1
+            self._summary.num_attempts = self._attempt
+            for held in self._take_held():
+                self._add(held)
+        elif line.step > self._newest:
+            yield from self._late()
+        self._add(line)
+        while len(self._open) > _OPEN_STEPS:
+            yield self._open.pop(min(self._open))
+
+    def finish(self) -> Iterator[LoggedStep]:
+        yield from self._late()
+        yield from self._close()
+
+    def _may_be_late(self, line: LogLine, known: LoggedStep | None) -> bool:
+        if line.resumed or known is not None or has_step_total(line.scalars):
+            return False
+        return line.step <= self._newest - _OPEN_STEPS
+
+    def _starts_attempt(self, line: LogLine, known: LoggedStep | None) -> bool:
+        if line.resumed and self._newest >= 0:
+            return True
+        if known is None:
+            return line.step < self._newest and has_step_total(line.scalars)
         return any(
-            line.scalars.get(key, known.scalars.get(key)) != known.scalars.get(key)
-            for key in _STEP_TOTALS
-            if key in known.scalars
+            line.scalars[key] != known.scalars[key]
+            for key in STEP_TOTALS
+            if key in line.scalars and key in known.scalars
         )
-    if line.step >= newest:
-        return False
-    return newest - line.step >= _OPEN_STEPS or any(key in line.scalars for key in _STEP_TOTALS)
 
+    def _add(self, line: LogLine) -> None:
+        known = self._open.get(line.step)
+        scalars, torn = line.scalars, line.torn
+        if known is not None:
+            scalars = {**known.scalars, **scalars}
+            # A torn line beside the one that closed the step takes nothing away from it.
+            torn = known.torn or (torn and not has_step_total(known.scalars))
+        self._open[line.step] = LoggedStep(self._attempt, line.step, scalars, torn)
+        self._newest = max(self._newest, line.step)
 
-def _emit(steps: dict[int, LoggedStep], summary: LogSummary) -> Iterator[LoggedStep]:
-    for step in sorted(steps):
-        summary.num_steps += 1
-        yield steps[step]
+    def _close(self) -> Iterator[LoggedStep]:
+        for step in sorted(self._open):
+            yield self._open[step]
+        self._open.clear()
+        self._newest = -1
+
+    def _late(self) -> Iterator[LoggedStep]:
+        for line in self._take_held():
+            yield LoggedStep(self._attempt, line.step, line.scalars, line.torn)
+
+    def _take_held(self) -> list[LogLine]:
+        held, self._held = self._held, []
+        return held

@@ -1,63 +1,32 @@
-"""Opens a log, finds out its format, and streams its steps in bounded memory."""
+"""Finds out a log's format and streams its steps in bounded memory."""
 
-import io
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from longpole_server.errors import UnreadableLogError
+from longpole_server.importers.lines import is_utf16, read_blocks, read_lines
 from longpole_server.importers.logged import LogFormat, LoggedStep, LogLine, LogSummary
 from longpole_server.importers.merging import merge_steps
+from longpole_server.importers.sources import LogSource
 from longpole_server.importers.verl_console import parse_console
 from longpole_server.importers.verl_jsonl import parse_jsonl
 
-# Longest line that is read as one; verl's lines have 3 to 20 kB.
-MAX_LINE_BYTES = 8 << 20
-_SNIFF_BYTES = 64 << 10
+_HEAD_BYTES = 64 << 10
 
-_PARSERS: dict[LogFormat, Callable[[Iterable[str], LogSummary], Iterator[LogLine]]] = {
+_PARSERS: dict[LogFormat, Callable[[Iterable[bytes], LogSummary], Iterator[LogLine]]] = {
     "verl_console": parse_console,
     "verl_jsonl": parse_jsonl,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class LogSource:
-    """A log to read: any number of times, from its start.
-
-    Attributes:
-        name: For messages and default names; a file's name.
-        open: Returns a new binary stream at the start.
-        modified_ns: When it was last written, UTC nanoseconds.
-    """
-
-    name: str
-    open: Callable[[], BinaryIO]
-    modified_ns: int
-
-    @classmethod
-    def of_file(cls, path: Path) -> "LogSource":
-        """Return the source of a file.
-
-        Raises:
-            UnreadableLogError: It is missing, a directory, or may not be read.
-        """
-        try:
-            if path.is_dir():
-                raise UnreadableLogError(f"{path} is a directory; name a log file in it.")
-            with path.open("rb"):
-                modified_ns = path.stat().st_mtime_ns
-        except FileNotFoundError as error:
-            raise UnreadableLogError(f"{path}: no such file.") from error
-        except OSError as error:
-            raise UnreadableLogError(f"{path}: {error.strerror or error}.") from error
-        return cls(path.name, lambda: path.open("rb"), modified_ns)
-
-    @classmethod
-    def of_bytes(cls, name: str, body: bytes, modified_ns: int) -> "LogSource":
-        """Return the source of a log that was sent as a whole."""
-        return cls(name, lambda: io.BytesIO(body), modified_ns)
+_JSONL_LINE = re.compile(rb'^\W{0,3}\{\s*"(?:step|data)"\s*:', re.M)
+_CONSOLE_LINE = re.compile(rb"(?<![\w/.-])step:\d+ - ")
+# First bytes of compressed files, with what unpacks them.
+_COMPRESSED: Mapping[bytes, str] = {
+    b"\x1f\x8b": "zcat",
+    b"\x28\xb5\x2f\xfd": "zstdcat",
+    b"\xfd7zXZ\x00": "xzcat",
+    b"BZh": "bzcat",
+    b"PK\x03\x04": "unzip -p",
+}
 
 
 def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
@@ -65,40 +34,46 @@ def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
 
     Raises:
         UnreadableLogError: The file is binary.
+        OSError: Reading failed.
     """
     with source.open() as stream:
-        head = stream.read(_SNIFF_BYTES)
-        if b"\x00" in head:
-            raise UnreadableLogError(f"{source.name} is a binary file, not a log.")
-        stream.seek(0)
+        head = stream.read(_HEAD_BYTES)
+        _refuse_binary(source, head)
         summary.format = _find_format(head)
-        lines = _read_lines(stream, summary)
+        lines = read_lines(read_blocks(head, stream), summary)
         yield from merge_steps(_PARSERS[summary.format](lines, summary), summary)
-
-
-def _find_format(head: bytes) -> LogFormat:
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return "verl_jsonl" if text.startswith(b"{") else "verl_console"
-
-
-def _read_lines(stream: BinaryIO, summary: LogSummary) -> Iterator[str]:
-    skipping = False
-    while raw := stream.readline(MAX_LINE_BYTES):
-        complete = raw.endswith(b"\n")
-        if skipping:
-            skipping = not complete
-            continue
-        if len(raw) >= MAX_LINE_BYTES and not complete:
-            summary.num_overlong += 1
-            skipping = True
-            continue
-        summary.num_lines += 1
-        yield raw.decode("utf-8", errors="replace")
 
 
 def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLogError:
     """Return the error for a log in which no step is complete."""
+    if summary.num_step_lines:
+        return UnreadableLogError(
+            f"{source.name} holds no complete training step: none of its "
+            f"{summary.num_step_lines} step lines says how long the step took.",
+            hint="Expected verl's `timing_s/step` among the values.",
+        )
     return UnreadableLogError(
         f"{source.name} holds no complete training step ({summary.num_lines} lines read).",
         hint="Expected verl console lines `step:N - timing_s/step:...` or verl's JSONL file.",
     )
+
+
+def _refuse_binary(source: LogSource, head: bytes) -> None:
+    for mark, command in _COMPRESSED.items():
+        if head.startswith(mark):
+            raise UnreadableLogError(
+                f"{source.name} is a compressed file, not a log.",
+                hint=f"Unpack it on the way: {command} FILE | longpole diagnose -",
+            )
+    is_log = is_utf16(head) or _CONSOLE_LINE.search(head) or _JSONL_LINE.search(head)
+    if b"\x00" in head and not is_log:
+        raise UnreadableLogError(f"{source.name} is a binary file, not a log.")
+
+
+def _find_format(head: bytes) -> LogFormat:
+    """Return the format of the first line that has one: a console may print JSON as well."""
+    text = head.decode("utf-16", errors="replace").encode() if is_utf16(head) else head
+    jsonl, console = _JSONL_LINE.search(text), _CONSOLE_LINE.search(text)
+    if jsonl is None or (console is not None and console.start() < jsonl.start()):
+        return "verl_console"
+    return "verl_jsonl"

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from longpole_server.analysis.ledger import assemble_step
 from longpole_server.importers.facts import inputs_of
 from longpole_server.importers.logged import LoggedStep, LogSummary
-from longpole_server.importers.reading import LogSource, read_steps, refuse_without_steps
-from longpole_server.importers.verl_run import agree_on_gpu_count, derive_gpu_count, infer_verl_mode
+from longpole_server.importers.reading import read_steps, refuse_without_steps
+from longpole_server.importers.sources import LogSource
+from longpole_server.importers.verl_run import ModeWatch, agree_on_gpu_count, derive_gpu_count
 from longpole_server.model.facts import RunFacts
 from longpole_server.model.records import MetricPoint, Records, RunEnd, RunStart
 
@@ -33,7 +34,7 @@ def import_records(source: LogSource, run_id: str, name: str | None = None) -> I
                 started_ns=started_ns,
                 name=name or source.name,
                 system="verl",
-                mode=infer_verl_mode(survey.keys),
+                mode=survey.mode_watch.mode,
                 gpu_count=survey.gpu_count,
                 imported=True,
                 time_estimated=True,
@@ -64,12 +65,12 @@ def import_records(source: LogSource, run_id: str, name: str | None = None) -> I
 
 
 class _Survey:
-    """The first pass: seconds per attempt, keys and GPU counts, a few numbers a step."""
+    """The first pass: seconds per attempt, mode and GPU counts, a few numbers a step."""
 
     def __init__(self) -> None:
         self.summary = LogSummary()
         self.lengths_ns: dict[int, int] = {}
-        self.keys: set[str] = set()
+        self.mode_watch = ModeWatch()
         self.num_complete = 0
         self.gpu_count: int | None = None
 
@@ -99,7 +100,7 @@ def _survey(source: LogSource) -> _Survey:
         length_ns = _length_ns(logged)
         survey.num_complete += length_ns > 0
         survey.lengths_ns[logged.attempt] = survey.lengths_ns.get(logged.attempt, 0) + length_ns
-        survey.keys.update(logged.scalars)
+        survey.mode_watch.add(logged.scalars)
         if (count := derive_gpu_count(logged.scalars)) is not None:
             derived.append(count)
     if not survey.num_complete:

@@ -1,58 +1,85 @@
 """verl's JSONL file: `{"step": 1, "data": {"key": value, ...}}`, one line a logging call."""
 
+import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import orjson
 
-from longpole_server.importers.logged import LogLine, LogSummary
+from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
+
+# Validation values may be objects; nobody nests deeper than a few.
+_MAX_DEPTH = 8
 
 
-def parse_jsonl(lines: Iterable[str], summary: LogSummary) -> Iterator[LogLine]:
+def parse_jsonl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
     """Yield the steps of a JSONL file; unreadable lines are counted, a torn last one noted.
 
     Args:
-        lines: Physical lines with their newline, if they had one.
+        lines: Physical lines with their end, if they had one.
         summary: Counts grow as lines are consumed.
     """
     for raw in lines:
-        text = raw.strip().lstrip("\ufeff")
+        text = raw.strip()
         if not text:
             continue
-        parsed = parse_line(text)
+        parsed = parse_line(text, summary)
         if parsed is not None:
+            # A whole object needs no line end.
+            summary.torn_last_line = False
+            summary.num_step_lines += 1
             yield parsed
-        elif not raw.endswith("\n"):
-            summary.torn_last_line = True
-        else:
+        elif raw.endswith((b"\n", b"\r")):
             summary.num_unreadable += 1
 
 
-def parse_line(text: str) -> LogLine | None:
+def parse_line(text: bytes, summary: LogSummary) -> LogLine | None:
     """Return the step that a line logs, or None when it is not verl's form."""
-    try:
-        document: object = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
+    document = _load(text)
     if not isinstance(document, dict):
         return None
     fields = cast(dict[str, Any], document)
     step, data = fields.get("step"), fields.get("data")
-    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step <= MAX_STEP:
         return None
     if not isinstance(data, dict):
         return None
-    return LogLine(step, dict(_flatten(cast(Mapping[str, object], data))))
+    scalars: dict[str, float] = {}
+    for name, value in _flatten(cast(Mapping[str, object], data)):
+        if math.isfinite(value):
+            scalars[sys.intern(name)] = value
+        else:
+            summary.count_not_finite(name)
+    return LogLine(step, scalars)
 
 
-def _flatten(data: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, float]]:
-    # NaN and infinity were written as null: not reported. Texts are not scalars.
+def _load(text: bytes) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    # verl writes null for NaN; loggers of one's own often write Python's NaN.
+    if b"NaN" not in text and b"Infinity" not in text:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _flatten(
+    data: Mapping[str, object], prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, float]]:
+    """Yield the numbers. Null is not reported; texts are no scalars."""
     for key, value in data.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict):
-            yield from _flatten(cast(Mapping[str, object], value), f"{name}/")
+            if depth < _MAX_DEPTH:
+                yield from _flatten(cast(Mapping[str, object], value), f"{name}/", depth + 1)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            number = float(value)
-            if math.isfinite(number):
-                yield name, number
+            try:
+                yield name, float(value)
+            except OverflowError:
+                yield name, math.inf

@@ -1,23 +1,49 @@
 """What the keys of a verl log tell about the run: trainer generation, mode, number of GPUs."""
 
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from longpole_server.analysis.modes import infer_mode
+from longpole_server.importers.logged import has_step_total
 
 # A derived GPU count must be this close to a whole number to be believed.
 _WHOLE_TOLERANCE = 0.02
+# No cluster is larger: what gives more is no count.
+_MAX_GPUS = 1_000_000
 
 
-def infer_verl_mode(keys: Collection[str]) -> str | None:
-    """Return `rl.mode` as the metric names betray it, None when there are no timings.
+# Versions by which the oldest part of a sample lags behind; 0 in the synchronous trainer.
+_STALENESS = "training/off_policy/trajectory_staleness_worst/max"
 
-    Trainers of the asynchronous modes write names of their own; without any of these the two
-    modes that share GPUs remain, of which `sync` is the usual one.
+
+class ModeWatch:
+    """Finds out `rl.mode` from what steps log.
+
+    Most trainers of the asynchronous modes write names of their own. The default trainer does not
+    where it switches no GPUs between its sides: there only the age of the samples tells that it
+    is asynchronous, and not which of two modes it is.
     """
-    if (mode := infer_mode(keys)) is not None:
-        return mode
-    return "sync" if "timing_s/step" in keys or "timing_s/gen" in keys else None
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+        self._is_stale = False
+
+    def add(self, scalars: Mapping[str, float]) -> None:
+        """Look at one step's scalars."""
+        self._keys.update(scalars)
+        self._is_stale = self._is_stale or scalars.get(_STALENESS, 0.0) > 0
+
+    @property
+    def mode(self) -> str | None:
+        """The mode, None when there are no timings or several modes fit."""
+        if (mode := infer_mode(self._keys)) is not None:
+            return mode
+        return "sync" if has_step_total(self._keys) and not self._is_stale else None
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it is one of two asynchronous modes, nobody knows which."""
+        return self._is_stale and infer_mode(self._keys) is None
 
 
 def derive_gpu_count(scalars: Mapping[str, float]) -> float | None:
@@ -27,7 +53,8 @@ def derive_gpu_count(scalars: Mapping[str, float]) -> float | None:
     throughput = scalars.get("perf/throughput")
     if not tokens or not seconds or not throughput:
         return None
-    return tokens / (seconds * throughput)
+    count = tokens / seconds / throughput
+    return count if 0 < count <= _MAX_GPUS else None
 
 
 def agree_on_gpu_count(derived: Iterable[float]) -> tuple[int | None, int]:

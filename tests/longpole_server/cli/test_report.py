@@ -1,0 +1,79 @@
+"""The report says everything once, fits a terminal, and shows what the document holds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longpole_server.cli.report import WIDTH, render_report
+from longpole_server.diagnosis import diagnose, diagnosis_document
+from longpole_server.importers import LogSource, import_facts
+from longpole_server.model.facts import RunFacts
+from support import verl_logs
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def document_of(name: str) -> dict[str, Any]:
+    facts = import_facts(LogSource.of_file(DATA / name), "import/x")
+    return diagnosis_document(diagnose(facts.run, facts.steps))
+
+
+def document_of_kind(kind: str) -> dict[str, Any]:
+    text = "".join(f"{line}\n" for line in verl_logs.console_lines(verl_logs.log_calls(kind)))
+    facts = import_facts(LogSource.of_bytes("run.log", text.encode(), 0), "import/x")
+    return diagnosis_document(diagnose(facts.run, facts.steps))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DATA.glob("verl_*")))
+def test_lines_fit_and_no_sentence_is_said_twice(name: str) -> None:
+    text = render_report(document_of(name))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text == "\n".join(line.rstrip() for line in text.splitlines())
+    sentences = [part.strip() for part in " ".join(text.split()).split(". ") if len(part) > 40]
+    assert len(sentences) == len(set(sentences))
+    assert text.count("does not know the model") <= 1
+
+
+def test_columns_of_the_evidence_are_aligned() -> None:
+    text = render_report(document_of("verl_console_long_tail.log"))
+    block = text.partition("Evidence\n")[2].partition("\n\n")[0].splitlines()
+    assert len({line.index(", ") for line in block if ", scalars" in line}) <= 3
+    assert len({line.find("limit") for line in block if "limit" in line}) == 1
+
+
+def test_the_cause_behind_an_asynchronous_verdict_is_named() -> None:
+    text = render_report(document_of_kind("one_step_off"))
+    assert "VERDICT  async.trainer_starved, because of rollout.long_tail" in text
+
+
+def test_what_runs_between_steps_stands_apart() -> None:
+    text = render_report(document_of_kind("0.6"))
+    (line,) = [line for line in text.splitlines() if "testing" in line]
+    assert "12.0 s" in line
+    assert "between steps" in line
+
+
+def test_steps_that_disagree_with_their_window_are_counted() -> None:
+    document = document_of("verl_console_long_tail.log")
+    document["steps"][0]["verdict"] = "balanced"
+    assert "Of 7 steps alone, 6 say the same (others: balanced 1)." in render_report(document)
+
+
+def test_more_evidence_than_fits_is_counted() -> None:
+    document = document_of("verl_console_long_tail.log")
+    document["evidence"] = document["evidence"] * 4
+    assert "and 12 more with --json" in render_report(document)
+
+
+def test_a_terminal_without_blocks_gets_bars_of_ascii() -> None:
+    text = render_report(document_of("verl_console_long_tail.log"), "ascii")
+    assert "#####################" in text
+    assert text.isascii()
+
+
+def test_a_run_without_a_closed_step_has_a_report() -> None:
+    text = render_report(diagnosis_document(diagnose(RunFacts("run", "my run"), [])))
+    assert "my run" in text
+    assert "VERDICT  none" in text
+    assert "nothing to judge" in text
