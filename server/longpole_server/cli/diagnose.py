@@ -81,13 +81,22 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _diagnose_file(target: str) -> dict[str, Any]:
-    if target == _STANDARD_INPUT:
-        source = LogSource.of_standard_input()
-    else:
-        source = LogSource.of_file(Path(target))
+    source = _find_source(target)
     imported = import_facts(source, run_id=f"import/{Path(source.name).stem}")
     result = diagnose(imported.run, imported.steps)
     return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
+
+
+def _find_source(target: str) -> LogSource:
+    if target == _STANDARD_INPUT:
+        return LogSource.of_standard_input()
+    try:
+        return LogSource.of_file(Path(target))
+    except UnreadableLogError as error:
+        if os.path.lexists(target):
+            raise
+        hint = "A run on a server needs --server URL."
+        raise UnreadableLogError(error.message, hint) from error
 
 
 def _diagnose_run(server: str, run_id: str) -> dict[str, Any]:

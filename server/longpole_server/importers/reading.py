@@ -46,6 +46,8 @@ def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
 
 def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLogError:
     """Return the error for a log in which no step is complete."""
+    if not summary.num_lines:
+        return UnreadableLogError(f"{source.name} is empty.")
     if summary.num_step_lines:
         return UnreadableLogError(
             f"{source.name} holds no complete training step: none of its "

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -253,6 +253,15 @@ def test_what_cannot_be_diagnosed_is_one_line_and_status_2(
         assert captured.err.count("\n") == 1
 
 
+def test_a_run_without_its_server_is_told_what_is_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert diagnose.main(["team/run-7"]) == 2
+    assert capsys.readouterr().err == (
+        "longpole diagnose: team/run-7: no such file. A run on a server needs --server URL.\n"
+    )
+
+
 def test_a_server_that_does_not_answer_is_one_line_and_status_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -266,23 +275,26 @@ LOG = DATA / "verl_console_long_tail.log"
 
 
 def run_command(
-    *arguments: str, environment: dict[str, str] | None = None, **options: Any
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    stdin: IO[bytes] | None = None,
+    stdout: IO[bytes] | int | None = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
-    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+    return subprocess.run(
         [*COMMAND, *arguments],
         env={**os.environ, **(environment or {})},
+        stdin=stdin,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         timeout=120,
         check=False,
-        **options,
     )
-    return done
 
 
 def test_a_log_can_be_piped_in() -> None:
     for target in ("-", "/dev/stdin"):
         with LOG.open("rb") as log, subprocess.Popen(["cat"], stdin=log, stdout=-1) as cat:
-            done = run_command(target, "--json", stdin=cat.stdout, stdout=subprocess.PIPE)
+            done = run_command(target, "--json", stdin=cat.stdout)
         assert done.returncode == 0, done.stderr
         assert check_document(done.stdout.decode())["verdict"] == "rollout.long_tail"
 
@@ -296,7 +308,7 @@ def test_no_standard_input_is_one_line_and_status_2() -> None:
 
 
 def test_a_terminal_that_knows_only_ascii_gets_a_report() -> None:
-    done = run_command(str(LOG), environment={"PYTHONIOENCODING": "ascii"}, stdout=subprocess.PIPE)
+    done = run_command(str(LOG), environment={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
     assert "########" in done.stdout.decode("ascii")
 

@@ -110,6 +110,11 @@ def test_the_first_versions_of_verl_log_no_step_time_and_are_judged_by_its_stage
     assert [note.code for note in facts.notes] == ["step.summed"]
 
 
+def test_an_empty_log_is_called_empty() -> None:
+    with pytest.raises(UnreadableLogError, match=r"train\.log is empty"):
+        import_facts(source(""), "x")
+
+
 def test_a_log_of_steps_without_times_says_so() -> None:
     text = "step:1 - train/loss:0.5 - train/total_tokens(B):1.5\n" * 3
     with pytest.raises(UnreadableLogError, match="none of its 3 step lines says how long"):
@@ -117,7 +122,7 @@ def test_a_log_of_steps_without_times_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n\n", "INFO nothing\n", "step:0 - val-core/a/acc:0.5\n", "{}\n"]
+    "text", ["\n\n", "INFO nothing\n", "step:0 - val-core/a/acc:0.5\n", "{}\n"]
 )
 def test_a_log_without_a_complete_step_is_refused(text: str) -> None:
     with pytest.raises(UnreadableLogError, match="no complete training step"):
