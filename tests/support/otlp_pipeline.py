@@ -83,6 +83,7 @@ def running_pipeline(
             on_written,
             state_dir=directory / "state",
             batch_interval_s=0.01,
+            bulk_interval_s=0.01,
             max_batch_bytes=max_batch_bytes,
             max_waiting_bytes=max_waiting_bytes,
             num_batch_ids=num_batch_ids,
