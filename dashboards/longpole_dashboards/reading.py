@@ -1,9 +1,15 @@
-"""Reads from the service outside the event loop, in a bounded pool of threads."""
+"""Reads from the service outside the event loop, in a bounded pool of threads.
+
+Browsers ask often and mostly for what has not changed. `Memory` keeps answers as long as a cheap
+token says that they hold, so that ten open tabs cost about as much as one.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar
 
 from longpole_server.service import Service
 
@@ -12,10 +18,38 @@ T = TypeVar("T")
 
 # Readers wait for the store most of the time; more of them would only queue up there.
 MAX_READERS = 4
+MAX_ANSWERS = 256
+
+
+class Memory:
+    """Answers by question, each valid for one token. Bounded: the longest unused goes first."""
+
+    def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
+        self._max_answers = max_answers
+        self._lock = Lock()
+        self._answers: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
+
+    def ask(self, question: Hashable, token: Hashable, read: Callable[[], T]) -> T:
+        """Return the answer known for `token`, else read it and keep it.
+
+        Two threads that ask at once may both read.
+        """
+        with self._lock:
+            known = self._answers.get(question)
+            if known is not None and known[0] == token:
+                self._answers.move_to_end(question)
+                return known[1]
+        answer = read()
+        with self._lock:
+            self._answers[question] = (token, answer)
+            self._answers.move_to_end(question)
+            while len(self._answers) > self._max_answers:
+                self._answers.popitem(last=False)
+        return answer
 
 
 class Reader:
-    """The service, and the threads in which its blocking calls and figure building run.
+    """The service, what is remembered of it, and the threads in which reading and drawing run.
 
     At most `max_readers` calls run at once; further ones wait in the pool's queue, whose length
     is bounded by the open browsers: each has one refresh under way per panel group.
@@ -23,6 +57,7 @@ class Reader:
 
     def __init__(self, service: Service, max_readers: int = MAX_READERS) -> None:
         self.service = service
+        self.memory = Memory()
         self._pool = ThreadPoolExecutor(max_readers, thread_name_prefix="dashboard")
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

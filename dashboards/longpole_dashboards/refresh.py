@@ -25,7 +25,6 @@ from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.theme import DEFAULT_THEME, ThemeName
 from longpole_server.errors import NotFoundError, ServerError
-from longpole_server.service import Service
 
 LOG = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class PanelGroup(Generic[R]):
 
     name: str
     path: str
-    read: Callable[[Service, View], R]
+    read: Callable[[Reader, View], R]
     panels: tuple[Panel[R], ...]
 
 
@@ -139,7 +138,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         )
         known = (answered or {}).get("keys")
         keys = known if isinstance(known, dict) and ctx.triggered else {}
-        rendered = await reader.run(render_group, reader.service, group, view, keys)
+        rendered = await reader.run(render_group, reader, group, view, keys)
         version = (pulsed or {}).get("version")
         return [*rendered.values, rendered.notice, {"version": version, "keys": rendered.keys}]
 
@@ -154,13 +153,13 @@ class Rendered:
 
 
 def render_group(
-    service: Service, group: PanelGroup[R], view: View, known: Mapping[str, str]
+    reader: Reader, group: PanelGroup[R], view: View, known: Mapping[str, str]
 ) -> Rendered:
     """Render the panels of a group whose key differs from the `known` one."""
     num_outputs = sum(len(panel.outputs) for panel in group.panels)
     rendered = Rendered([], {}, None)
     try:
-        reading = group.read(service, view)
+        reading = group.read(reader, view)
         for index, panel in enumerate(group.panels):
             _render_panel(panel, str(index), reading, view, known, rendered)
     except NotFoundError as error:

@@ -2,7 +2,7 @@ import asyncio
 import threading
 import time
 
-from longpole_dashboards.reading import Reader
+from longpole_dashboards.reading import Memory, Reader
 from support.dashboard_fake_service import FakeService
 
 
@@ -34,3 +34,21 @@ async def test_no_more_than_the_bound_runs_at_once() -> None:
 
     await asyncio.gather(*(reader.run(work) for _ in range(12)))
     assert most <= 2
+
+
+def test_an_answer_is_kept_for_its_token() -> None:
+    memory, asked = Memory(), list[int]()
+
+    def read() -> int:
+        asked.append(1)
+        return len(asked)
+
+    assert [memory.ask("runs", token, read) for token in (1, 1, 2, 2, 1)] == [1, 1, 2, 2, 3]
+
+
+def test_memory_is_bounded_and_forgets_the_longest_unused() -> None:
+    memory = Memory(max_answers=2)
+    for question in ("a", "b", "a", "c"):
+        memory.ask(question, 0, lambda: "old")
+    assert memory.ask("a", 0, lambda: "new") == "old"
+    assert memory.ask("b", 0, lambda: "new") == "new"

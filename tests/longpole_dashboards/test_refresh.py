@@ -4,9 +4,9 @@ import plotly.graph_objects as go
 
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.formats import Zone
+from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import Panel, PanelGroup, View, keep_zoom, render_group
 from longpole_server.errors import BusyError, NotFoundError
-from longpole_server.service import Service
 from support.dashboard_components import words
 from support.dashboard_fake_service import FakeService
 
@@ -21,7 +21,7 @@ class Reading:
 
 
 def make_group(reading: Reading | Exception) -> PanelGroup[Reading]:
-    def read(service: Service, view: View) -> Reading:
+    def read(reader: Reader, view: View) -> Reading:
         if isinstance(reading, Exception):
             raise reading
         return reading
@@ -42,7 +42,7 @@ def make_group(reading: Reading | Exception) -> PanelGroup[Reading]:
 
 
 def render(reading: Reading | Exception, known: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    rendered = render_group(FakeService(0, specs=()), make_group(reading), VIEW, known)
+    rendered = render_group(Reader(FakeService(0, specs=())), make_group(reading), VIEW, known)
     said = ["unchanged" if "NoUpdate" in repr(value) else str(value) for value in rendered.values]
     return said, rendered.keys
 
@@ -58,7 +58,7 @@ def test_only_what_changed_is_rendered() -> None:
 def test_another_theme_renders_everything_anew() -> None:
     _, keys = render(Reading(1, 1), {})
     light = View(Query({}), "light", Zone(), 0)
-    again = render_group(FakeService(0, specs=()), make_group(Reading(1, 1)), light, keys)
+    again = render_group(Reader(FakeService(0, specs=())), make_group(Reading(1, 1)), light, keys)
     assert again.values == ["first 1", "second 1", "more"]
 
 
@@ -68,7 +68,9 @@ def test_an_error_is_told_and_everything_is_rendered_once_it_is_over() -> None:
         (NotFoundError("There is no run x."), "There is no run x."),
         (RuntimeError("a secret detail"), "could not be brought up to date"),
     ):
-        rendered = render_group(FakeService(0, specs=()), make_group(error), VIEW, {"0": "k"})
+        rendered = render_group(
+            Reader(FakeService(0, specs=())), make_group(error), VIEW, {"0": "k"}
+        )
         assert told in words(rendered.notice)
         assert "secret" not in words(rendered.notice)
         assert rendered.keys == {}

@@ -57,8 +57,19 @@
     gauge.querySelector(".lp-gauge-words").textContent = words;
   }
 
+  let tickPlanned = false;
+
+  function planTick() {
+    if (tickPlanned) return;
+    tickPlanned = true;
+    window.requestAnimationFrame(() => {
+      tickPlanned = false;
+      tickAges();
+    });
+  }
+
   window.setInterval(tickAges, 1000);
-  new MutationObserver(() => window.requestAnimationFrame(tickAges)).observe(
+  new MutationObserver(planTick).observe(
     document.documentElement,
     { childList: true, subtree: true, attributes: true, attributeFilter: ["data-since-ms"] }
   );

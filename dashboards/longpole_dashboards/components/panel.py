@@ -46,7 +46,7 @@ def panel(
     *,
     hint: str = "",
     controls: Sequence[Component] = (),
-    aside: Component | str | None = None,
+    aside: Component | Sequence[Component] | str | None = None,
     class_name: str = "",
 ) -> Component:
     """Return a panel; `hint` is the definition behind its title, `aside` stands beside it."""

@@ -3,66 +3,33 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownVariableType=false
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 
-from longpole.conventions import stages
-from longpole_dashboards.figures.bands import stage_bands
 from longpole_dashboards.figures.gpus import arrange, heat_trace, lane_axis
-from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import template
-from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
-from longpole_dashboards.theme import (
-    PART_COLOURS,
-    ROLES,
-    ThemeName,
-    stage_colour,
-    stage_label,
-    translucent,
+from longpole_dashboards.figures.timeline_rows import (
+    SLOWEST_LANES,
+    StepView,
+    draw_gaps,
+    draw_lanes,
+    draw_running,
+    draw_samples,
+    draw_stages,
+    draw_sync,
+    lane_names,
+    offset_s,
 )
-from longpole_server.model.gpu import GpuHeatmap
-from longpole_server.model.run import OpenStage
-from longpole_server.model.step import StageLane, Step
-from longpole_server.model.trajectory import Trajectory
-from longpole_server.service import StepDetail
+from longpole_dashboards.formats import NS_PER_S
+from longpole_dashboards.theme import (
+    ThemeName,
+)
 
-SLOWEST_LANES = 16
-TAIL_SHARE = 0.95
 _ROW_PX = {"stages": 30, "sync": 18, "lane": 16, "running": 64, "sample": 8, "gap": 18, "gpu": 11}
 _SPACE_PX = 12
 _MARGIN_PX = {"t": 6, "b": 28}
-
-
-@dataclass(frozen=True, slots=True)
-class StepView:
-    """Everything the timeline of one step draws; what is unknown is empty or None.
-
-    Attributes:
-        trajectories: All samples of the step, slowest first.
-        selected: Trajectory whose bar is highlighted.
-        now_ns: End of what is still open.
-    """
-
-    detail: StepDetail
-    heatmap: GpuHeatmap | None
-    trajectories: Sequence[Trajectory]
-    open_stage: OpenStage | None
-    now_ns: int
-    selected: str | None = None
-
-    @property
-    def step(self) -> Step:
-        """The step itself."""
-        return self.detail.step
-
-    @property
-    def end_ns(self) -> int:
-        """End of the step, or now while it is open."""
-        return self.step.end_ns or max(self.now_ns, self.step.start_ns + NS_PER_S)
 
 
 @dataclass(slots=True)
@@ -97,291 +64,31 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
     figure = go.Figure()
     rows = _Rows()
     axes: dict[str, dict[str, Any]] = {}
-    axes["stages"] = _draw_stages(figure, view, rows.add("stages", _ROW_PX["stages"]), theme)
+    axes["stages"] = draw_stages(figure, view, rows.add("stages", _ROW_PX["stages"]), theme)
     if view.detail.sync_phases:
-        axes["sync"] = _draw_sync(figure, view, rows.add("sync", _ROW_PX["sync"]), theme)
+        axes["sync"] = draw_sync(figure, view, rows.add("sync", _ROW_PX["sync"]), theme)
     if view.detail.lanes:
-        height = _ROW_PX["lane"] * len(_lane_names(view.detail.lanes))
-        axes["lanes"] = _draw_lanes(figure, view, rows.add("lanes", height))
+        height = _ROW_PX["lane"] * len(lane_names(view.detail.lanes))
+        axes["lanes"] = draw_lanes(figure, view, rows.add("lanes", height))
     if view.trajectories:
-        axes["running"] = _draw_running(
-            figure, view, rows.add("running", _ROW_PX["running"]), theme
-        )
+        axes["running"] = draw_running(figure, view, rows.add("running", _ROW_PX["running"]), theme)
         shown = min(SLOWEST_LANES, len(view.trajectories))
         height = _ROW_PX["sample"] * shown
-        axes["samples"] = _draw_samples(figure, view, rows.add("samples", height), theme)
+        axes["samples"] = draw_samples(figure, view, rows.add("samples", height), theme)
     if view.heatmap is not None and view.heatmap.lanes:
         lanes = arrange(view.heatmap)
         height = max(60.0, min(340.0, _ROW_PX["gpu"] * len(lanes.names)))
         position: dict[str, Any] = {
-            "x0": _offset_s(view, view.heatmap.start_ns + view.heatmap.bin_ns // 2),
+            "x0": offset_s(view, view.heatmap.start_ns + view.heatmap.bin_ns // 2),
             "dx": view.heatmap.bin_ns / NS_PER_S,
         }
         yaxis = rows.add("gpus", height)
         figure.add_trace(heat_trace(lanes, position, yaxis, theme, (0.0, 1.0)))
         axes["gpus"] = lane_axis(lanes)
     if view.detail.gaps:
-        axes["gaps"] = _draw_gaps(figure, view, rows.add("gaps", _ROW_PX["gap"]), theme)
+        axes["gaps"] = draw_gaps(figure, view, rows.add("gaps", _ROW_PX["gap"]), theme)
     _lay_out(figure, rows, axes, view, theme)
     return figure
-
-
-def _offset_s(view: StepView, ts_ns: int) -> float:
-    return (ts_ns - view.step.start_ns) / NS_PER_S
-
-
-def _segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    return {
-        "orientation": "h",
-        "base": [_offset_s(view, start) for start, _ in windows],
-        "x": [(end - start) / NS_PER_S for start, end in windows],
-    }
-
-
-def _draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
-    length_s = (view.end_ns - view.step.start_ns) / NS_PER_S
-    open_stage = view.open_stage if view.step.duration_s is None else None
-    bands = list(stage_bands([view.step], open_stage, view.now_ns))
-    for stage in dict.fromkeys(band.stage for band in bands):
-        own = [band for band in bands if band.stage == stage]
-        seconds = [(band.end_ns - band.start_ns) / NS_PER_S for band in own]
-        label = stage_label(stage)
-        figure.add_trace(
-            go.Bar(
-                **_segments(view, [(band.start_ns, band.end_ns) for band in own]),
-                y=[0] * len(own),
-                width=1,
-                yaxis=yaxis,
-                name=label,
-                text=[label if s > length_s * 0.05 else "" for s in seconds],
-                textposition="inside",
-                insidetextanchor="middle",
-                textangle=0,
-                constraintext="none",
-                textfont={"size": 11, "color": "#10141a"},
-                customdata=plotted(
-                    [
-                        [format_duration(s), " so far" if band.is_open else ""]
-                        for s, band in zip(seconds, own, strict=True)
-                    ]
-                ),
-                marker={
-                    "color": stage_colour(stage),
-                    "opacity": [0.6 if band.is_open else 1.0 for band in own],
-                    "line": {"width": 1, "color": ROLES[theme].surface},
-                },
-                hovertemplate=f"<b>{label}</b>  %{{customdata[0]}}%{{customdata[1]}}"
-                "<extra></extra>",
-            )
-        )
-    if not bands:
-        figure.add_trace(go.Bar(x=[], y=[], yaxis=yaxis, orientation="h"))
-    return _one_row("stages")
-
-
-def _draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
-    phases = view.detail.sync_phases
-    shades = [0.9 if index % 2 == 0 else 0.5 for index in range(len(phases))]
-    colour = stage_colour(stages.UPDATE_WEIGHTS)
-    figure.add_trace(
-        go.Bar(
-            **_segments(view, [(phase.start_ns, phase.end_ns) for phase in phases]),
-            y=[0] * len(phases),
-            width=1,
-            yaxis=yaxis,
-            customdata=plotted(
-                [
-                    [
-                        phase.phase.replace("_", " "),
-                        format_duration((phase.end_ns - phase.start_ns) / 1e9),
-                    ]
-                    for phase in phases
-                ]
-            ),
-            marker={
-                "color": [translucent(colour, shade) for shade in shades],
-                "line": {"width": 1, "color": ROLES[theme].surface},
-            },
-            hovertemplate="weight sync: <b>%{customdata[0]}</b>  %{customdata[1]}<extra></extra>",
-        )
-    )
-    return _one_row("sync phases")
-
-
-def _lane_names(lanes: Sequence[StageLane]) -> list[str]:
-    return list(dict.fromkeys(f"{lane.role} {lane.host}/{lane.pid}" for lane in lanes))
-
-
-def _draw_lanes(figure: go.Figure, view: StepView, yaxis: str) -> dict[str, Any]:
-    names = _lane_names(view.detail.lanes)
-    for stage in dict.fromkeys(lane.stage for lane in view.detail.lanes):
-        own = [lane for lane in view.detail.lanes if lane.stage == stage]
-        label = stage_label(stage)
-        figure.add_trace(
-            go.Bar(
-                **_segments(view, [(lane.start_ns, lane.end_ns) for lane in own]),
-                y=[names.index(f"{lane.role} {lane.host}/{lane.pid}") for lane in own],
-                width=0.8,
-                yaxis=yaxis,
-                customdata=plotted(
-                    [
-                        [
-                            f"{lane.role} on {lane.host}",
-                            format_duration((lane.end_ns - lane.start_ns) / 1e9),
-                        ]
-                        for lane in own
-                    ]
-                ),
-                marker={"color": stage_colour(stage)},
-                hovertemplate=f"<b>{label}</b>  %{{customdata[1]}}<br>%{{customdata[0]}}"
-                "<extra></extra>",
-            )
-        )
-    return {
-        "tickmode": "array",
-        "tickvals": list(range(len(names))),
-        "ticktext": [name.split("/")[0] for name in names],
-        "range": [len(names) - 0.5, -0.5],
-        "showgrid": False,
-    }
-
-
-def _draw_running(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, Any]:
-    roles = ROLES[theme]
-    starts = np.sort(np.array([t.start_ns for t in view.trajectories], dtype=np.int64))
-    ends = np.sort(np.array([t.end_ns for t in view.trajectories], dtype=np.int64))
-    times = np.unique(np.concatenate([starts, ends]))
-    running = np.searchsorted(starts, times, "right") - np.searchsorted(ends, times, "right")
-    offsets = (times - view.step.start_ns) / NS_PER_S
-    figure.add_trace(
-        go.Scatter(
-            x=plotted(offsets.astype(np.float32)),
-            y=plotted(running.astype(np.int32)),
-            yaxis=yaxis,
-            mode="lines",
-            line={"shape": "hv", "width": 1.4, "color": roles.accent},
-            fill="tozeroy",
-            fillcolor=translucent(roles.accent, 0.16),
-            hovertemplate="%{y} samples in generation at %{x:.1f} s<extra></extra>",
-        )
-    )
-    tail_ns = int(ends[min(len(ends) - 1, int(np.ceil(TAIL_SHARE * len(ends))) - 1)])
-    tail_s = (int(ends[-1]) - tail_ns) / NS_PER_S
-    left = _offset_s(view, tail_ns)
-    if view.step.duration_s is not None and tail_s > 0:
-        remaining = len(ends) - int(np.ceil(TAIL_SHARE * len(ends)))
-        figure.add_shape(
-            type="rect",
-            xref="x",
-            yref=f"{yaxis} domain",
-            x0=left,
-            x1=_offset_s(view, int(ends[-1])),
-            y0=0,
-            y1=1,
-            line_width=0,
-            fillcolor=translucent(roles.warn, 0.18),
-            layer="below",
-        )
-        figure.add_annotation(
-            x=_offset_s(view, int(ends[-1])),
-            xref="x",
-            y=1,
-            yref=f"{yaxis} domain",
-            xanchor="right",
-            yanchor="top",
-            showarrow=False,
-            text=f"the last {remaining} of {format_count(len(ends))} samples take "
-            f"{format_duration(tail_s)}",
-            font={"size": 11, "color": roles.warn},
-        )
-    return {
-        "nticks": 3,
-        "rangemode": "tozero",
-        "showgrid": True,
-        "title": {"text": "samples<br>running", "standoff": 4},
-    }
-
-
-def _draw_samples(
-    figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
-) -> dict[str, Any]:
-    roles = ROLES[theme]
-    shown = list(view.trajectories[:SLOWEST_LANES])
-    chosen = next((t for t in view.trajectories if t.trajectory_id == view.selected), None)
-    if chosen is not None and chosen not in shown:
-        shown[-1] = chosen
-    colours = [
-        roles.warn
-        if t.trajectory_id == view.selected
-        else translucent(PART_COLOURS["generate"], 0.7)
-        for t in shown
-    ]
-    figure.add_trace(
-        go.Bar(
-            **_segments(view, [(t.start_ns, t.end_ns) for t in shown]),
-            y=list(range(len(shown))),
-            width=0.72,
-            yaxis=yaxis,
-            meta="sample",
-            customdata=plotted([_sample_details(t) for t in shown]),
-            marker={"color": colours, "line": {"width": 0}},
-            hovertemplate=(
-                "sample <b>%{customdata[0]}</b>  %{customdata[1]}"
-                "<br>%{customdata[2]} output tokens<extra></extra>"
-            ),
-        )
-    )
-    return {
-        "tickmode": "array",
-        "tickvals": [(len(shown) - 1) / 2],
-        "ticktext": [f"slowest<br>{len(shown)}"],
-        "range": [len(shown) - 0.5, -0.5],
-        "showgrid": False,
-    }
-
-
-def _sample_details(t: Trajectory) -> list[str]:
-    # The browser knows by the last of them that a click was on a sample.
-    duration, tokens = format_duration(t.duration_s), format_count(t.output_tokens)
-    return [t.trajectory_id, duration, tokens, "sample"]
-
-
-def _draw_gaps(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
-    roles = ROLES[theme]
-    gaps = view.detail.gaps
-    figure.add_trace(
-        go.Bar(
-            **_segments(view, [(gap.start_ns, gap.end_ns) for gap in gaps]),
-            y=[0] * len(gaps),
-            width=1,
-            yaxis=yaxis,
-            text=[f"{gap.gpu_seconds:.0f} GPU·s" for gap in gaps],
-            textposition="outside",
-            cliponaxis=False,
-            textfont={"size": 10, "color": roles.bad},
-            customdata=plotted(
-                [[gap.gpu_count, f"{gap.gpu_seconds:.0f}", stage_label(gap.stage)] for gap in gaps]
-            ),
-            marker={"color": translucent(roles.bad, 0.85)},
-            hovertemplate=(
-                "%{customdata[0]} GPUs idle during %{customdata[2]}"
-                "<br><b>%{customdata[1]} GPU-seconds</b><extra></extra>"
-            ),
-        )
-    )
-    return _one_row("idle GPUs")
-
-
-def _one_row(label: str) -> dict[str, Any]:
-    return {
-        "tickmode": "array",
-        "tickvals": [0],
-        "ticktext": [label],
-        "range": [-0.5, 0.5],
-        "showgrid": False,
-    }
 
 
 def _lay_out(

@@ -12,7 +12,10 @@ from longpole_dashboards.components.panel import attributes, choice, graph, pane
 from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
-from longpole_dashboards.pages.run_panels import GROUP, PANELS, RANGES, SPANS
+from longpole_dashboards.pages.run_panels import GROUP, PANELS
+from longpole_dashboards.pages.run_reading import RANGES, SPANS
+from longpole_dashboards.pages.run_slow_panels import GROUP as SLOW_GROUP
+from longpole_dashboards.pages.run_slow_panels import PANELS as SLOW_PANELS
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import group_stores, register_group
 from longpole_dashboards.shell import register_choices
@@ -34,7 +37,9 @@ def layout(query: Query) -> Component:
     return html.Div(
         [
             *group_stores(GROUP),
+            *group_stores(SLOW_GROUP),
             html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
+            html.Div(id=f"{SLOW_GROUP}-notice", hidden=True),
             html.Div(id="run-title", className="lp-run-title"),
             html.Div(
                 [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"
@@ -104,7 +109,10 @@ def _gpus(query: Query) -> Component:
         "GPUs",
         html.Div([graph("run-gpus", 300), html.Div(id="run-gpus-absent")], id="run-gpus-body"),
         hint="One row a GPU, grouped by node and role. Empty cells: nothing was measured.",
-        aside="drag to zoom, double-click for live",
+        aside=[
+            html.Span(id="run-gpus-aside"),
+            html.Span("drag to zoom, double-click for live"),
+        ],
         controls=(
             choice("run-span", [(name, f"{name} min") for name in SPANS], _at(query, 4)),
             dmc.Select(
@@ -137,6 +145,7 @@ def _decisions() -> Component:
 def register(app: Dash, reader: Reader) -> None:
     """Register the page's callbacks."""
     register_group(app, reader, PANELS)
+    register_group(app, reader, SLOW_PANELS)
     register_choices(app, RUN_PATH, _CHOICES)
     for chart in ("run-shares", "run-throughput", "run-mfu", "run-gpus"):
         app.clientside_callback(

@@ -13,7 +13,9 @@ from longpole_dashboards.components.panel import attributes, choice, graph, pane
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.figures.samples import SAMPLE_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
-from longpole_dashboards.pages.step_panels import GROUP, PANELS, SAMPLE_GROUP, SAMPLE_PANELS
+from longpole_dashboards.pages.sample_panels import GROUP as SAMPLE_GROUP
+from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
+from longpole_dashboards.pages.step_panels import GROUP, PANELS
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import group_stores, register_group
 from longpole_dashboards.shell import register_choices

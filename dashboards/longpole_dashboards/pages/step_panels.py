@@ -3,17 +3,12 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from statistics import median
-
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from longpole.conventions import stages
 from longpole_dashboards.addresses import STEP_PATH, run_address, step_address
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.components.panel import fit_height, hinted, legend
+from longpole_dashboards.components.panel import fit_height, hinted
 from longpole_dashboards.components.verdict import (
     evidence_table,
     findings_list,
@@ -22,8 +17,9 @@ from longpole_dashboards.components.verdict import (
 )
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
 from longpole_dashboards.figures.ledger import step_ledger
-from longpole_dashboards.figures.samples import SAMPLE_FIELDS, distribution, sample_waterfall
-from longpole_dashboards.figures.timeline import StepView, step_timeline
+from longpole_dashboards.figures.samples import SAMPLE_FIELDS, distribution
+from longpole_dashboards.figures.timeline import step_timeline
+from longpole_dashboards.figures.timeline_rows import StepView
 from longpole_dashboards.formats import (
     format_change,
     format_count,
@@ -32,96 +28,15 @@ from longpole_dashboards.formats import (
     format_whole,
 )
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
-from longpole_dashboards.pages.gpu_heat import heat_words, read_heatmap
-from longpole_dashboards.refresh import Panel, PanelGroup, View
+from longpole_dashboards.pages.gpu_heat import heat_words
+from longpole_dashboards.pages.step_reading import StepReading
+from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import PART_COLOURS
-from longpole_server.errors import NotFoundError
-from longpole_server.model.gpu import GpuHeatmap
-from longpole_server.model.run import RunDetail
-from longpole_server.model.step import Step
-from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
-from longpole_server.service import Service, StepDetail, TrajectoryDistribution
+from longpole_server.model.trajectory import Trajectory
+from longpole_server.service import TrajectoryDistribution
 
 GROUP = "step"
-SAMPLE_GROUP = "sample"
-MAX_SAMPLES = 10_000
 SHOWN_SAMPLES = 100
-MAX_HEAT_BINS = 600
-# Steps that say what is usual.
-USUAL_STEPS = 40
-# An open step is drawn anew this often, and a closed one until its last samples have come in.
-STRIDE_NS = 2_000_000_000
-SETTLE_NS = 60_000_000_000
-
-
-class StepReading:
-    """One step as one browser looks at it; everything is read when it is first asked for."""
-
-    def __init__(self, service: Service, view: View) -> None:
-        self.service = service
-        self.view = view
-        run_id, number = view.query.text("run"), view.query.number("step")
-        if run_id is None or number is None:
-            raise NotFoundError("The address names no step.", "Choose one from a run.")
-        self.run_id = run_id
-        self.number = number
-
-    @cached_property
-    def detail(self) -> StepDetail:
-        """The step with everything around it."""
-        return self.service.get_step(self.run_id, self.number)
-
-    @property
-    def step(self) -> Step:
-        """The step itself."""
-        return self.detail.step
-
-    @cached_property
-    def run(self) -> RunDetail:
-        """The run it belongs to."""
-        return self.service.get_run(self.run_id)
-
-    @cached_property
-    def trajectories(self) -> Sequence[Trajectory]:
-        """Its samples, slowest first."""
-        return self.service.list_trajectories(self.run_id, self.number, "-duration", MAX_SAMPLES)
-
-    @cached_property
-    def spread(self) -> TrajectoryDistribution:
-        """Its training samples as columns."""
-        return self.service.get_distribution(self.run_id, self.number)
-
-    @cached_property
-    def heatmap(self) -> GpuHeatmap:
-        """Its GPUs over its time."""
-        end_ns = self.step.end_ns or max(self.view.now_ns, self.step.start_ns + 1_000_000_000)
-        field = self.view.query.choice("field", HEAT_FIELDS)
-        return read_heatmap(
-            self.service, self.run_id, field, (self.step.start_ns, end_ns), MAX_HEAT_BINS
-        )
-
-    @cached_property
-    def usual_s(self) -> Mapping[str, float]:
-        """Median exclusive seconds per stage over the steps around this one."""
-        around = self.service.list_steps(
-            self.run_id, max(0, self.number - USUAL_STEPS), self.number + USUAL_STEPS
-        )
-        seconds: dict[str, list[float]] = {}
-        for step in around:
-            if step.duration_s is None or step.step == self.number:
-                continue
-            for stage in step.stages:
-                seconds.setdefault(stage.stage, []).append(stage.exclusive_s)
-            if step.unattributed_s is not None:
-                seconds.setdefault(stages.UNATTRIBUTED, []).append(step.unattributed_s)
-        return {name: median(found) for name, found in seconds.items()}
-
-    def key(self) -> object:
-        """What every panel depends on: also the passing time while data may still come in."""
-        step = self.step
-        settled = step.end_ns is not None and self.view.now_ns - step.end_ns > SETTLE_NS
-        passing = None if settled else self.view.now_ns // STRIDE_NS
-        return (self.run_id, step, self.detail.following, passing)
 
 
 def _title(reading: StepReading) -> tuple[object, ...]:
@@ -280,78 +195,6 @@ def _partial(spread: TrajectoryDistribution, step_s: float | None) -> Component 
     )
 
 
-class SampleReading:
-    """The chosen sample of a step, if one is chosen."""
-
-    def __init__(self, service: Service, view: View) -> None:
-        self.view = view
-        self.run_id = view.query.text("run")
-        self.sample_id = view.query.text("sample")
-        self.service = service
-
-    @cached_property
-    def detail(self) -> TrajectoryDetail | None:
-        """The sample with its parts and siblings."""
-        if self.run_id is None or self.sample_id is None:
-            return None
-        return self.service.get_trajectory(self.run_id, self.sample_id)
-
-
-def _sample(reading: SampleReading) -> tuple[object, ...]:
-    detail = reading.detail
-    if detail is None:
-        return (None,)
-    t = detail.trajectory
-    figure, style = fit_height(sample_waterfall(detail, theme=reading.view.theme))
-    facts = (
-        ("time", format_duration(t.duration_s)),
-        ("input tokens", format_whole(t.input_tokens)),
-        ("output tokens", format_whole(t.output_tokens)),
-        ("turns", format_whole(t.turns)),
-        ("generate", format_duration(t.generate_s)),
-        ("tool", format_duration(t.tool_s)),
-        ("score", format_duration(t.score_s)),
-        ("queue", format_duration(t.queue_s)),
-        ("reward", format_count(t.reward)),
-        ("status", t.status or "–"),
-        ("preemptions", format_whole(t.preemptions)),
-        ("replica", t.replica or "–"),
-        ("policy version", _versions(t)),
-        ("group", t.group_id or "–"),
-    )
-    body = html.Div(
-        [
-            html.Div(html.Code(t.trajectory_id), className="lp-sample-id"),
-            legend([(kind, colour, "") for kind, colour in PART_COLOURS.items()]),
-            dcc.Graph(figure=figure, style=style, config={"displayModeBar": False}),
-            html.Dl(
-                [html.Div([html.Dt(name), html.Dd(value)]) for name, value in facts],
-                className="lp-facts",
-            ),
-            html.Div(_siblings_words(detail), className="lp-dim"),
-        ]
-    )
-    return (body,)
-
-
-def _versions(t: Trajectory) -> str:
-    if t.policy_version_start is None:
-        return "–"
-    if t.policy_version_end in (None, t.policy_version_start):
-        return str(t.policy_version_start)
-    return f"{t.policy_version_start} → {t.policy_version_end}"
-
-
-def _siblings_words(detail: TrajectoryDetail) -> str:
-    if not detail.siblings:
-        return "Its group's other samples are not reported."
-    others = [sibling.duration_s for sibling in detail.siblings]
-    return (
-        f"The {len(others)} other samples of its group took {format_duration(median(others))} "
-        f"in the middle, {format_duration(max(others))} at most."
-    )
-
-
 PANELS = PanelGroup[StepReading](
     name=GROUP,
     path=STEP_PATH,
@@ -386,19 +229,6 @@ PANELS = PanelGroup[StepReading](
             (("step-spread-figure", "figure"), ("step-partial", "children")),
             lambda reading: (reading.key(), reading.view.query.text("spread")),
             _spread,
-        ),
-    ),
-)
-
-SAMPLE_PANELS = PanelGroup[SampleReading](
-    name=SAMPLE_GROUP,
-    path=STEP_PATH,
-    read=SampleReading,
-    panels=(
-        Panel(
-            (("sample-body", "children"),),
-            lambda reading: (reading.run_id, reading.sample_id),
-            _sample,
         ),
     ),
 )

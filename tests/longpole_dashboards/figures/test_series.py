@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from longpole_dashboards.figures.series import health, mfu, throughput
+from longpole_dashboards.figures.series import mfu, throughput
 from longpole_dashboards.formats import Zone
 from longpole_server.model.step import Step
-from longpole_server.service import MetricSeries
 from support.dashboard_steps import make_step
 
 
@@ -50,22 +49,3 @@ def test_unknown_mfu_names_its_source() -> None:
     figure = chart(mfu, [make_step(1)])
     assert not figure.data
     assert "model_config" in texts(figure)
-
-
-def test_health_says_what_is_not_reported() -> None:
-    figure: Any = health(
-        {
-            "clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62))),
-            "entropy": MetricSeries("entropy", ()),
-        },
-        theme="dark",
-    )
-    assert "not reported" in texts(figure)
-    assert "<b>62.0 %</b>" in texts(figure)
-    assert len(figure.data[1].x or ()) == 0
-
-
-def test_health_shades_the_healthy_band_within_the_chart() -> None:
-    series = {"clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62)))}
-    (band,) = health(series, theme="dark").layout.shapes
-    assert (band.y0, band.y1) == (0.0, 0.5)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from longpole_dashboards.figures.timeline import SLOWEST_LANES, StepView, step_timeline
+from longpole_dashboards.figures.timeline import step_timeline
+from longpole_dashboards.figures.timeline_rows import SLOWEST_LANES, StepView
 from longpole_server.model.step import StageLane
 from longpole_server.model.trajectory import Trajectory
 from support.dashboard_fake_service import BARE_RUN, LIVE_RUN, FakeService

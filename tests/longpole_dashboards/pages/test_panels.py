@@ -9,9 +9,12 @@ import pytest
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.pages.run_panels import PANELS as RUN_PANELS
-from longpole_dashboards.pages.runs import Histories, panel_group
+from longpole_dashboards.pages.run_slow_panels import PANELS as SLOW_PANELS
+from longpole_dashboards.pages.runs import PANELS as RUNS_PANELS
+from longpole_dashboards.pages.runs_table import read_history
+from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
 from longpole_dashboards.pages.step_panels import PANELS as STEP_PANELS
-from longpole_dashboards.pages.step_panels import SAMPLE_PANELS
+from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import PanelGroup, View
 from longpole_dashboards.theme import ThemeName
 from longpole_server.errors import NotFoundError
@@ -36,10 +39,11 @@ def make_view(query: dict[str, str], theme: ThemeName = "dark") -> View:
 
 def render(group: PanelGroup[Any], service: FakeService, view: View) -> dict[str, Any]:
     """Return what every output of a page's panels would hold."""
-    reading = group.read(service, view)
+    reader = Reader(service)
+    reading = group.read(reader, view)
     found: dict[str, Any] = {}
     for panel in group.panels:
-        assert panel.key(reading) == panel.key(group.read(service, view))
+        assert panel.key(reading) == panel.key(group.read(reader, view))
         values = panel.render(reading)
         assert len(values) == len(panel.outputs)
         names = [".".join(output) for output in panel.outputs]
@@ -47,17 +51,22 @@ def render(group: PanelGroup[Any], service: FakeService, view: View) -> dict[str
     return found
 
 
+def render_run(service: FakeService, view: View) -> dict[str, Any]:
+    """Return what every output of the run page would hold."""
+    return render(RUN_PANELS, service, view) | render(SLOW_PANELS, service, view)
+
+
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("run_id", RUNS)
 def test_the_run_page_of_every_kind_of_run(run_id: str, theme: ThemeName) -> None:
-    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": run_id}, theme))
+    shown = render_run(FakeService(NOW_NS), make_view({"id": run_id}, theme))
     assert len(shown["run-tiles.children"]) == 7
     assert shown["run-shares.figure"].data
 
 
 @pytest.mark.parametrize("choice", [{"unit": "percent"}, {"axis": "time"}, {"steps": "all"}])
 def test_the_run_page_as_chosen(choice: dict[str, str]) -> None:
-    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": LIVE_RUN, **choice}))
+    shown = render_run(FakeService(NOW_NS), make_view({"id": LIVE_RUN, **choice}))
     assert shown["run-shares.figure"].data
 
 
@@ -65,28 +74,28 @@ def test_a_run_before_its_first_step_ends() -> None:
     service = FakeService(NOW_NS)
     service.advance(-3370)
     view = View(Query({"id": LIVE_RUN}), "dark", Zone(), service.now_ns())
-    shown = render(RUN_PANELS, service, view)
+    shown = render_run(service, view)
     assert "No verdict yet" in words(shown["run-verdict.children"])
     assert "gen" in words(shown["run-now.children"])
 
 
 def test_the_run_page_says_what_is_missing() -> None:
-    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": BARE_RUN}))
+    shown = render_run(FakeService(NOW_NS), make_view({"id": BARE_RUN}))
     assert "Longpole agent on the GPU nodes" in words(shown["run-gpus-absent.children"])
     assert shown["run-gpus.style"] == {"display": "none"}
     assert "times estimated" in words(shown["run-title.children"])
-    unknown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": ASYNC_RUN}))
+    unknown = render_run(FakeService(NOW_NS), make_view({"id": ASYNC_RUN}))
     assert "needs model and GPU" in words(unknown["run-tiles.children"])
 
 
 def test_resumes_are_marked() -> None:
-    shown = render(RUN_PANELS, FakeService(NOW_NS), make_view({"id": LIVE_RUN}))
+    shown = render_run(FakeService(NOW_NS), make_view({"id": LIVE_RUN}))
     assert "attempt 2" in words(shown["run-title.children"])
 
 
 def test_gpus_that_report_no_activity_show_utilisation_and_say_so() -> None:
-    shown = render(
-        RUN_PANELS, FakeService(NOW_NS), make_view({"id": LIVE_RUN, "field": "memory_used_bytes"})
+    shown = render_run(
+        FakeService(NOW_NS), make_view({"id": LIVE_RUN, "field": "memory_used_bytes"})
     )
     assert "utilisation is shown" in words(shown["run-gpus-absent.children"])
 
@@ -94,17 +103,22 @@ def test_gpus_that_report_no_activity_show_utilisation_and_say_so() -> None:
 def test_a_zoomed_time_is_what_the_gpus_show() -> None:
     start_ms = NOW_NS // 10**6 - 300_000
     view = make_view({"id": LIVE_RUN, "time": f"{start_ms}-{start_ms + 60_000}"})
-    low, high = render(RUN_PANELS, FakeService(NOW_NS), view)["run-gpus.figure"].layout.xaxis.range
+    low, high = render_run(FakeService(NOW_NS), view)["run-gpus.figure"].layout.xaxis.range
     assert (high - low).total_seconds() == 60
 
 
 def test_nothing_is_rendered_anew_while_nothing_changes_but_the_present() -> None:
     service = FakeService(NOW_NS)
-    group = RUN_PANELS
-    before = [panel.key(group.read(service, make_view({"id": LIVE_RUN}))) for panel in group.panels]
+    reader = Reader(service)
+
+    def keys() -> list[object]:
+        view = make_view({"id": LIVE_RUN})
+        readings = [(group, group.read(reader, view)) for group in (RUN_PANELS, SLOW_PANELS)]
+        return [panel.key(reading) for group, reading in readings for panel in group.panels]
+
+    before = keys()
     service.advance(0.001)
-    after = [panel.key(group.read(service, make_view({"id": LIVE_RUN}))) for panel in group.panels]
-    assert before == after
+    assert keys() == before
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -162,7 +176,7 @@ def test_neighbours_end_where_the_run_does() -> None:
 @pytest.mark.parametrize("query", [{}, {"id": "no/such"}])
 def test_an_address_without_a_run_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(NotFoundError):
-        render(RUN_PANELS, FakeService(NOW_NS), make_view(query))
+        render_run(FakeService(NOW_NS), make_view(query))
 
 
 @pytest.mark.parametrize("query", [{"run": LIVE_RUN}, {"run": LIVE_RUN, "step": "9999"}])
@@ -172,7 +186,7 @@ def test_an_address_without_a_step_is_refused(query: dict[str, str]) -> None:
 
 
 def test_runs_are_listed_live_ones_first() -> None:
-    shown = render(panel_group(Histories()), FakeService(NOW_NS), make_view({}))
+    shown = render(RUNS_PANELS, FakeService(NOW_NS), make_view({}))
     rows = shown["runs-grid.rowData"]
     states = [row["state"] for row in rows]
     assert states.index("finished") > max(states.index("live"), states.index("stalled"))
@@ -185,7 +199,7 @@ def test_runs_are_listed_live_ones_first() -> None:
 
 
 def test_without_runs_the_page_says_how_to_connect_one() -> None:
-    shown = render(panel_group(Histories()), FakeService(NOW_NS, specs=()), make_view({}))
+    shown = render(RUNS_PANELS, FakeService(NOW_NS, specs=()), make_view({}))
     said = words(shown["runs-empty.children"])
     assert "longpole.init" in said
     assert "longpole demo" in said
@@ -205,22 +219,24 @@ class CountingService(FakeService):
 
 
 def test_histories_ask_again_only_when_a_step_was_added() -> None:
-    service, histories = CountingService(NOW_NS), Histories()
+    service = CountingService(NOW_NS)
+    reader = Reader(service)
 
     def run() -> RunSummary:
         return service.get_run(LIVE_RUN).summary
 
-    first = histories.read(service, run())
+    first = read_history(reader, run())
     asked = service.asked
-    assert histories.read(service, run()) is first
+    assert read_history(reader, run()) is first
     assert service.asked == asked
     service.advance_past_step(LIVE_RUN)
-    assert len(histories.read(service, run()).throughput) == len(first.throughput) + 1
+    assert len(read_history(reader, run()).throughput) == len(first.throughput) + 1
 
 
-def test_histories_are_bounded() -> None:
-    service, histories = CountingService(NOW_NS), Histories(max_runs=1)
-    live, bare = (service.get_run(run_id).summary for run_id in (LIVE_RUN, BARE_RUN))
-    kept = histories.read(service, live)
-    histories.read(service, bare)
-    assert histories.read(service, live) is not kept
+def test_open_tabs_share_what_was_read() -> None:
+    service = CountingService(NOW_NS)
+    reader = Reader(service)
+    for _ in range(5):
+        reading = RUN_PANELS.read(reader, make_view({"id": LIVE_RUN}))
+        assert reading.steps
+    assert service.asked == 1

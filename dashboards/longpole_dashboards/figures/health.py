@@ -1,0 +1,136 @@
+"""Health metrics of a training as small charts side by side, with their healthy bands."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from longpole.conventions import metrics
+from longpole_dashboards.figures.template import STEP_TICKS, template
+from longpole_dashboards.formats import format_count, format_ratio
+from longpole_dashboards.theme import ROLES, ThemeName, translucent
+from longpole_server.service import MetricSeries
+
+
+def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure:
+    """Draw one small chart per health metric, in the order given, with its healthy band."""
+    roles = ROLES[theme]
+    figure = go.Figure()
+    count = max(1, len(series))
+    gutter = 0.04
+    width = (1 - gutter * (count - 1)) / count
+    for index, (name, found) in enumerate(series.items()):
+        left = index * (width + gutter)
+        suffix = "" if index == 0 else str(index + 1)
+        points = found.points
+        values = [value for _, _, value in points]
+        figure.update_layout(
+            {
+                f"xaxis{suffix}": {
+                    "domain": [left, left + width],
+                    "anchor": f"y{suffix}",
+                    **STEP_TICKS,
+                    "nticks": 4,
+                    "matches": "x" if index else None,
+                    "visible": bool(points),
+                },
+                f"yaxis{suffix}": {
+                    "domain": [0, 0.72],
+                    "anchor": f"x{suffix}",
+                    "nticks": 4,
+                    "fixedrange": True,
+                    "visible": bool(points),
+                    "range": _range(values),
+                    "tickformat": "~s" if values and max(values) >= 1000 else "",
+                },
+            }
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=[step for step, _, _ in points],
+                y=values,
+                mode="lines",
+                line={"width": 1.5, "color": roles.accent},
+                xaxis=f"x{suffix}",
+                yaxis=f"y{suffix}",
+                hovertemplate="step %{x}: %{y:.4~g}<extra></extra>",
+            )
+        )
+        _caption(figure, name, values, left, theme)
+        if values:
+            _band(figure, name, values, suffix, theme)
+        else:
+            figure.add_annotation(
+                text="not reported",
+                xref="paper",
+                yref="paper",
+                x=left + width / 2,
+                y=0.36,
+                showarrow=False,
+                font={"size": 11, "color": roles.faint},
+            )
+    figure.update_layout(template=template(theme), uirevision="health", margin={"l": 38, "r": 8})
+    return figure
+
+
+def _caption(
+    figure: go.Figure, name: str, values: Sequence[float], left: float, theme: ThemeName
+) -> None:
+    kind = metrics.METRICS[name]
+    unit = "" if kind.unit == "1" else f" {kind.unit}"
+    shown = f"<b>{_format_level(name, values[-1])}</b>{unit}" if values else ""
+    for text, y, size, colour in (
+        (kind.label, 1.0, 11, ROLES[theme].muted),
+        (shown, 0.885, 13, ROLES[theme].text),
+    ):
+        figure.add_annotation(
+            text=text,
+            xref="paper",
+            yref="paper",
+            x=left,
+            y=y,
+            xanchor="left",
+            yanchor="top",
+            showarrow=False,
+            font={"size": size, "color": colour},
+        )
+
+
+def _format_level(name: str, value: float) -> str:
+    if name.endswith(("_ratio", "_fraction")):
+        return format_ratio(value, 1)
+    return format_count(value) if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _band(
+    figure: go.Figure, name: str, values: Sequence[float], suffix: str, theme: ThemeName
+) -> None:
+    healthy = metrics.METRICS[name].healthy
+    if healthy is None:
+        return
+    low, high = _range(values)
+    bottom = low if healthy[0] is None else healthy[0]
+    top = high if healthy[1] is None else healthy[1]
+    figure.add_shape(
+        type="rect",
+        xref=f"x{suffix} domain",
+        yref=f"y{suffix}",
+        x0=0,
+        x1=1,
+        y0=max(bottom, low),
+        y1=min(top, high),
+        line_width=0,
+        layer="below",
+        fillcolor=translucent(ROLES[theme].good, 0.08),
+    )
+
+
+def _range(values: Sequence[float]) -> list[float]:
+    if not values:
+        return [0, 1]
+    low, high = min(values), max(values)
+    low = 0.0 if 0 <= low < 0.6 * high else low
+    padding = (high - low or abs(high) or 1.0) * 0.12
+    return [low if low == 0 else low - padding, high + padding]

@@ -1,0 +1,165 @@
+"""What the run page draws from: one run as one browser looks at it."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+
+import plotly.graph_objects as go
+
+from longpole_dashboards.figures.gpus import HEAT_FIELDS
+from longpole_dashboards.formats import (
+    NS_PER_MS,
+    NS_PER_S,
+)
+from longpole_dashboards.pages.gpu_heat import read_heatmap
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import View
+from longpole_server.errors import NotFoundError
+from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.gpu import GpuHeatmap
+from longpole_server.model.run import RunDetail, RunSummary
+from longpole_server.model.step import Step
+from longpole_server.service import MetricSeries
+
+# How many of the last steps the charts show, and how many minutes the GPUs.
+RANGES = ("40", "200", "all")
+SPANS = ("10", "30", "120")
+MAX_HEAT_BINS = 720
+# A live heat-map moves on in strides, so that its picture does not change at every tick.
+_HEAT_STRIDE_NS = 2 * NS_PER_S
+_HEAT_STRIDES = 300
+# A step that changes after it was closed is read again by then.
+_CORRECTION_STRIDE_NS = 10 * NS_PER_S
+
+
+class RunReading:
+    """One run as one browser looks at it; everything is read when it is first asked for."""
+
+    def __init__(self, reader: Reader, view: View) -> None:
+        self.view = view
+        self._service = reader.service
+        self._memory = reader.memory
+        self._version = reader.service.changes.current.version
+        run_id = view.query.text("id")
+        if run_id is None:
+            raise NotFoundError("The address names no run.", "Choose one from the list of runs.")
+        self.run_id = run_id
+
+    @cached_property
+    def detail(self) -> RunDetail:
+        """The run."""
+        question = ("run", self.run_id)
+        return self._memory.ask(question, self._version, lambda: self._service.get_run(self.run_id))
+
+    @property
+    def run(self) -> RunSummary:
+        """Its summary."""
+        return self.detail.summary
+
+    @cached_property
+    def progress(self) -> Hashable:
+        """Changes with the run's steps; late corrections of a step are seen a little later."""
+        run, stage = self.run, self.run.open_stage
+        return (
+            run.state,
+            run.attempt,
+            run.num_steps,
+            run.step_duration_s,
+            run.verdict,
+            stage and (stage.step, stage.stage),
+            self.view.now_ns // _CORRECTION_STRIDE_NS,
+        )
+
+    def list_steps(self, first: int | None) -> Sequence[Step]:
+        """Return the steps from `first` on, the open one last."""
+        return self._memory.ask(
+            ("steps", self.run_id, first),
+            self.progress,
+            lambda: self._service.list_steps(self.run_id, first),
+        )
+
+    @cached_property
+    def steps(self) -> Sequence[Step]:
+        """The steps the charts show, the open one last."""
+        chosen = self.view.query.choice("steps", RANGES)
+        newest = self.run.last_step
+        if chosen == "all" or newest is None:
+            return self.list_steps(None)
+        return self.list_steps(max(0, newest - int(chosen) + 1))
+
+    @cached_property
+    def closed(self) -> Sequence[Step]:
+        """Those that have ended."""
+        return [step for step in self.steps if step.duration_s is not None]
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """The verdict over the last judged steps."""
+        question = ("diagnosis", self.run_id)
+        return self._memory.ask(
+            question, self.progress, lambda: self._service.diagnose(self.run_id)
+        )
+
+    def get_metric(self, name: str) -> MetricSeries:
+        """Return a metric of the run."""
+        question = ("metric", self.run_id, name)
+        return self._memory.ask(
+            question, self.progress, lambda: self._service.get_metric(self.run_id, name)
+        )
+
+    @cached_property
+    def heatmap(self) -> GpuHeatmap:
+        """The chosen GPU field over the shown time."""
+        field = self.view.query.choice("field", HEAT_FIELDS)
+        return self._memory.ask(
+            ("heat", self.run_id, field, self.view.query.text("span")),
+            self.span_ns,
+            lambda: read_heatmap(self._service, self.run_id, field, self.span_ns, MAX_HEAT_BINS),
+        )
+
+    @cached_property
+    def span_ns(self) -> tuple[int, int]:
+        """The time the GPU panel shows: what the address asks for, else the newest minutes."""
+        asked = self.view.query.span_ms("time")
+        if asked is not None:
+            return asked[0] * NS_PER_MS, asked[1] * NS_PER_MS
+        length_ns = int(self.view.query.choice("span", SPANS)) * 60 * NS_PER_S
+        stride_ns = max(_HEAT_STRIDE_NS, length_ns // _HEAT_STRIDES)
+        end_ns = self.view.now_ns if self.is_open else self.run.last_seen_ns
+        end_ns += stride_ns - end_ns % stride_ns
+        return max(self.run.started_ns, end_ns - length_ns), end_ns
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may come."""
+        return self.run.state in ("live", "stalled")
+
+    @property
+    def axis(self) -> str:
+        """`step` or `time`."""
+        return self.view.query.choice("axis", ("step", "time"))
+
+    def revise(self, figure: go.Figure, *more: str) -> go.Figure:
+        """Mark a figure with what a viewer's zoom of it belongs to."""
+        steps = self.view.query.choice("steps", RANGES)
+        figure.update_layout(uirevision="|".join((self.run_id, steps, self.axis, *more)))
+        return figure
+
+    def step_key(self) -> object:
+        """What every chart of steps depends on."""
+        return (self.run_id, self.axis, [_fingerprint(step) for step in self.steps])
+
+
+def _fingerprint(step: Step) -> object:
+    spent = [(stage.stage, stage.exclusive_s) for stage in step.stages]
+    return (
+        step.step,
+        step.attempt,
+        step.duration_s,
+        step.verdict,
+        spent,
+        step.outside,
+        step.tokens_total,
+    )

@@ -1,0 +1,185 @@
+"""The table of runs: its columns, and a run as a row."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from dataclasses import dataclass
+
+import dash_ag_grid as dag
+from dash.development.base_component import Component
+
+from longpole_dashboards.addresses import run_address
+from longpole_dashboards.components.sparkline import sparkline
+from longpole_dashboards.formats import (
+    ABSENT,
+    NS_PER_MS,
+    format_count,
+    format_duration,
+    format_ratio,
+)
+from longpole_dashboards.glossary import DEFINITIONS
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.theme import stage_label, verdict_colour
+from longpole_dashboards.verdicts import verdict_badge, verdict_title
+from longpole_server.model.run import RunSummary
+
+SPARKLINE_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The last steps of a run: throughput of each, and when the newest ended."""
+
+    throughput: tuple[float | None, ...] = ()
+    ended_ns: int | None = None
+
+
+def read_history(reader: Reader, run: RunSummary) -> History:
+    """Return the history of a run; asks the service only when its steps changed."""
+    if run.last_step is None:
+        return History()
+    last = run.last_step
+
+    def read() -> History:
+        steps = reader.service.list_steps(run.run_id, max(0, last - SPARKLINE_STEPS), last)
+        closed = [step for step in steps if step.duration_s is not None]
+        return History(
+            tuple(step.throughput_tokens_per_s_per_gpu for step in closed),
+            closed[-1].end_ns if closed else None,
+        )
+
+    state = (run.attempt, last, run.num_steps, run.step_duration_s)
+    return reader.memory.ask(("history", run.run_id), state, read)
+
+
+def runs_grid() -> Component:
+    """Return the table before its rows are there."""
+    number = {"type": "rightAligned", "filter": False}
+    return dag.AgGrid(
+        id="runs-grid",
+        columnDefs=[
+            {
+                "field": "name",
+                "headerName": "Run",
+                "cellRenderer": "LongpoleRun",
+                "flex": 2,
+                "minWidth": 250,
+            },
+            {"field": "state", "cellRenderer": "LongpoleState", "width": 104},
+            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 168},
+            {
+                "field": "ended_ms",
+                "headerName": "Last step",
+                "headerTooltip": "Time since the newest step ended",
+                "cellRenderer": "LongpoleAge",
+                "width": 96,
+            }
+            | number,
+            {
+                "field": "step_s",
+                "headerName": "Step time",
+                "headerTooltip": DEFINITIONS["step_time"],
+                "cellRenderer": "LongpoleText",
+                "width": 92,
+            }
+            | number,
+            {
+                "field": "throughput",
+                "headerName": "Tokens/s/GPU",
+                "headerTooltip": DEFINITIONS["throughput"],
+                "cellRenderer": "LongpoleSpark",
+                "width": 176,
+            }
+            | number,
+            {
+                "field": "mfu",
+                "headerName": "MFU",
+                "headerTooltip": DEFINITIONS["mfu_step"],
+                "cellRenderer": "LongpoleText",
+                "width": 74,
+            }
+            | number,
+            {
+                "field": "verdict",
+                "headerName": "Waits for",
+                "cellRenderer": "LongpoleVerdict",
+                "flex": 1,
+                "minWidth": 170,
+            },
+            {
+                "field": "staleness",
+                "headerTooltip": DEFINITIONS["staleness"],
+                "cellRenderer": "LongpoleText",
+                "width": 92,
+            }
+            | number,
+            {"field": "gpus", "headerName": "GPUs", "cellRenderer": "LongpoleText", "width": 74}
+            | number,
+            {
+                "field": "started_ms",
+                "headerName": "Started",
+                "cellRenderer": "LongpoleMoment",
+                "width": 118,
+            }
+            | number,
+        ],
+        rowData=None,
+        getRowId="params.data.id",
+        defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
+        dashGridOptions={
+            "theme": {"function": "longpoleGridTheme(agGrid)"},
+            "rowHeight": 46,
+            "headerHeight": 32,
+            "tooltipShowDelay": 200,
+            "animateRows": False,
+            "suppressCellFocus": False,
+            "suppressNoRowsOverlay": True,
+        },
+        className="lp-grid",
+        style={"height": "100%"},
+    )
+
+
+def run_row(run: RunSummary, history: History, colour: str) -> dict[str, object]:
+    """Return a row: values to sort by, and the words that stand for them."""
+    about = [run.project, run.algorithm, run.mode, run.system]
+    if run.mode_source == "inferred" and run.mode is not None:
+        about[2] = f"{run.mode} (inferred)"
+    stage = run.open_stage
+    return {
+        "id": run.run_id,
+        "href": run_address(run.run_id),
+        "name": run.name,
+        "about": " · ".join(word.replace("_", " ") for word in about if word),
+        "state": run.state,
+        "step": run.last_step,
+        "open": _open_words(run),
+        "open_since_ms": None if stage is None else stage.since_ns // NS_PER_MS,
+        "open_longest_s": None if stage is None else stage.usual_max_s,
+        "ended_ms": None if history.ended_ns is None else history.ended_ns // NS_PER_MS,
+        "step_s": run.step_duration_s,
+        "step_s_text": format_duration(run.step_duration_s),
+        "throughput": run.throughput_tokens_per_s_per_gpu,
+        "throughput_text": format_count(run.throughput_tokens_per_s_per_gpu),
+        "spark": sparkline(history.throughput, colour),
+        "mfu": run.mfu_step,
+        "mfu_text": format_ratio(run.mfu_step),
+        "verdict": run.verdict,
+        "verdict_text": verdict_badge(run.verdict),
+        "verdict_title": verdict_title(run.verdict),
+        "verdict_colour": verdict_colour(run.verdict),
+        "confidence": run.confidence,
+        "staleness": run.staleness_max,
+        "staleness_text": format_count(run.staleness_max),
+        "gpus": run.gpu_count,
+        "gpus_text": ABSENT if run.gpu_count is None else str(run.gpu_count),
+        "started_ms": run.started_ns // NS_PER_MS,
+    }
+
+
+def _open_words(run: RunSummary) -> str:
+    stage = run.open_stage
+    if stage is None:
+        return ""
+    words = "between stages" if stage.stage == "step" else stage_label(stage.stage)
+    return words if stage.step is None else f"{stage.step}: {words}"

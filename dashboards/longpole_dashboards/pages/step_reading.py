@@ -1,0 +1,105 @@
+"""What the step page draws from: one step as one browser looks at it."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from statistics import median
+
+from longpole.conventions import stages
+from longpole_dashboards.figures.gpus import HEAT_FIELDS
+from longpole_dashboards.pages.gpu_heat import read_heatmap
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import View
+from longpole_server.errors import NotFoundError
+from longpole_server.model.gpu import GpuHeatmap
+from longpole_server.model.run import RunDetail
+from longpole_server.model.step import Step
+from longpole_server.model.trajectory import Trajectory
+from longpole_server.service import StepDetail, TrajectoryDistribution
+
+MAX_SAMPLES = 10_000
+MAX_HEAT_BINS = 600
+# Steps that say what is usual.
+USUAL_STEPS = 40
+# An open step is drawn anew this often, and a closed one until its last samples have come in.
+STRIDE_NS = 2_000_000_000
+SETTLE_NS = 60_000_000_000
+
+
+class StepReading:
+    """One step as one browser looks at it; everything is read when it is first asked for."""
+
+    def __init__(self, reader: Reader, view: View) -> None:
+        self.view = view
+        self.service = reader.service
+        self._memory = reader.memory
+        self._version = reader.service.changes.current.version
+        run_id, number = view.query.text("run"), view.query.number("step")
+        if run_id is None or number is None:
+            raise NotFoundError("The address names no step.", "Choose one from a run.")
+        self.run_id = run_id
+        self.number = number
+
+    @cached_property
+    def detail(self) -> StepDetail:
+        """The step with everything around it."""
+        question = ("step", self.run_id, self.number)
+        token = (self.run.summary.num_steps, self.view.now_ns // STRIDE_NS)
+        return self._memory.ask(
+            question, token, lambda: self.service.get_step(self.run_id, self.number)
+        )
+
+    @property
+    def step(self) -> Step:
+        """The step itself."""
+        return self.detail.step
+
+    @cached_property
+    def run(self) -> RunDetail:
+        """The run it belongs to."""
+        question = ("run", self.run_id)
+        return self._memory.ask(question, self._version, lambda: self.service.get_run(self.run_id))
+
+    @cached_property
+    def trajectories(self) -> Sequence[Trajectory]:
+        """Its samples, slowest first."""
+        return self.service.list_trajectories(self.run_id, self.number, "-duration", MAX_SAMPLES)
+
+    @cached_property
+    def spread(self) -> TrajectoryDistribution:
+        """Its training samples as columns."""
+        return self.service.get_distribution(self.run_id, self.number)
+
+    @cached_property
+    def heatmap(self) -> GpuHeatmap:
+        """Its GPUs over its time."""
+        end_ns = self.step.end_ns or max(self.view.now_ns, self.step.start_ns + 1_000_000_000)
+        field = self.view.query.choice("field", HEAT_FIELDS)
+        return read_heatmap(
+            self.service, self.run_id, field, (self.step.start_ns, end_ns), MAX_HEAT_BINS
+        )
+
+    @cached_property
+    def usual_s(self) -> Mapping[str, float]:
+        """Median exclusive seconds per stage over the steps around this one."""
+        around = self.service.list_steps(
+            self.run_id, max(0, self.number - USUAL_STEPS), self.number + USUAL_STEPS
+        )
+        seconds: dict[str, list[float]] = {}
+        for step in around:
+            if step.duration_s is None or step.step == self.number:
+                continue
+            for stage in step.stages:
+                seconds.setdefault(stage.stage, []).append(stage.exclusive_s)
+            if step.unattributed_s is not None:
+                seconds.setdefault(stages.UNATTRIBUTED, []).append(step.unattributed_s)
+        return {name: median(found) for name, found in seconds.items()}
+
+    def key(self) -> object:
+        """What every panel depends on: also the passing time while data may still come in."""
+        step = self.step
+        settled = step.end_ns is not None and self.view.now_ns - step.end_ns > SETTLE_NS
+        passing = None if settled else self.view.now_ns // STRIDE_NS
+        return (self.run_id, step, self.detail.following, passing)

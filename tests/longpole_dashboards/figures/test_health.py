@@ -1,0 +1,30 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from typing import Any
+
+from longpole_dashboards.figures.health import health
+from longpole_server.service import MetricSeries
+
+
+def texts(figure: Any) -> str:
+    return " ".join(annotation.text for annotation in figure.layout.annotations)
+
+
+def test_health_says_what_is_not_reported() -> None:
+    figure: Any = health(
+        {
+            "clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62))),
+            "entropy": MetricSeries("entropy", ()),
+        },
+        theme="dark",
+    )
+    assert "not reported" in texts(figure)
+    assert "<b>62.0 %</b>" in texts(figure)
+    assert len(figure.data[1].x or ()) == 0
+
+
+def test_health_shades_the_healthy_band_within_the_chart() -> None:
+    series = {"clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62)))}
+    (band,) = health(series, theme="dark").layout.shapes
+    assert (band.y0, band.y1) == (0.0, 0.5)
