@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-from longpole_server.analysis.ledger import assemble_step
-from longpole_server.importers.facts import inputs_of
-from longpole_server.importers.logged import LoggedStep, LogSummary
+from longpole_server.analysis.scalar_ledger import read_scalar_ledger
+from longpole_server.importers.logged import LoggedStep, LogSummary, has_step_total
 from longpole_server.importers.reading import read_steps, refuse_without_steps
 from longpole_server.importers.sources import LogSource
 from longpole_server.importers.verl_run import ModeWatch, agree_on_gpu_count, derive_gpu_count
-from longpole_server.model.facts import RunFacts
 from longpole_server.model.records import MetricPoint, Records, RunEnd, RunStart
 
 # Metric points a batch holds at the most.
@@ -110,8 +108,9 @@ def _survey(source: LogSource) -> _Survey:
 
 
 def _length_ns(logged: LoggedStep) -> int:
-    step = assemble_step(inputs_of(RunFacts(run_id="", name=""), logged, end_ns=0))
-    if step.duration_s is None:
+    """Return how long a step and what ran after it took; 0 for one that is not done."""
+    if not has_step_total(logged.scalars):
         return 0
-    outside_s = sum(stage.duration_s for stage in step.outside)
-    return round((step.duration_s + outside_s) * 1e9)
+    ledger = read_scalar_ledger(logged.scalars, logged.step)
+    outside_s = sum(stage.exclusive_s for stage in ledger.outside)
+    return round(((ledger.step_s or 0.0) + outside_s) * 1e9)

@@ -7,7 +7,7 @@ cut lines at 16 kB (`... stdout P ...`) or wrap them in JSON.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole_server.importers.pairs import SEPARATOR, is_pair
 
@@ -75,7 +75,9 @@ def join_step_lines(lines: Iterable[bytes]) -> Iterator[StepText]:
             yield record.finish()
             record = None
     if record is not None:
-        yield record.finish()
+        # The log ends with a row that fills the terminal: the rest may be missing.
+        found = record.finish()
+        yield replace(found, ended=found.ended and not found.joined)
 
 
 class _Record:
@@ -107,7 +109,7 @@ class _Record:
             return False
         self._add(row, raw)
         self._width = max(self._width, len(row))
-        self.is_complete = len(row) < self._width - 1
+        self.is_complete = len(row.rstrip()) < self._width - 1
         return True
 
     def finish(self) -> StepText:
@@ -150,9 +152,10 @@ class _Record:
             return all(is_pair(pair) for pair in pairs)
         # Within one pair. Of one that is whole already more digits may follow, in the last row of
         # several; behind a single row they are another line.
+        whole = rest.strip().removesuffix(" -")
         if is_pair(last):
-            return len(self._rows) > 1 and is_pair(rest)
-        return " " not in rest.strip().removesuffix(" -")
+            return len(self._rows) > 1 and is_pair(whole)
+        return " " not in whole
 
 
 def strip_row(raw: bytes) -> str:

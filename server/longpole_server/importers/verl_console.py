@@ -4,13 +4,20 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary, has_step_total
+from longpole_server.importers.logged import (
+    MAX_STEP,
+    WHOLE_STEP,
+    LogLine,
+    LogSummary,
+    has_step_total,
+)
 from longpole_server.importers.pairs import SEPARATOR, parse_pair
 from longpole_server.importers.unwrapping import StepText, join_step_lines
 
 _MAX_STEP_DIGITS = 10
 # Keys with which step lines ended so far: one a trainer, a few for asynchronous ones.
 _MAX_LAST_KEYS = 64
+_TIMERS = ("timing/", "timing_s/")
 
 
 def parse_console(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
@@ -30,8 +37,10 @@ def parse_console(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
         kept = segments if found.ended else segments[:-1]
         scalars = _read_pairs(kept, summary)
         torn = not found.ended and not _is_whole(segments, scalars, last_keys)
-        if not found.ended and segments:
-            summary.torn_step, summary.torn_step_is_judged = step, not torn
+        if not found.ended:
+            summary.torn_last_line = True
+            if segments:
+                summary.torn_step, summary.torn_step_is_judged = step, not torn
         # verl groups all its names; what has none is another program's `step:`.
         if not any("/" in key for key in scalars):
             continue
@@ -46,20 +55,21 @@ def _split(found: StepText) -> list[str]:
 
 
 def _key_of(segments: Sequence[str]) -> str:
-    return segments[-1].rpartition(":")[0]
+    return segments[-1].rpartition(":")[0] if segments else ""
 
 
-def _is_whole(
-    segments: Sequence[str], scalars: dict[str, float], last_keys: frozenset[str] | set[str]
-) -> bool:
+def _is_whole(segments: Sequence[str], scalars: dict[str, float], last_keys: set[str]) -> bool:
     """Return whether a line without end lacks nothing but its last value.
 
     It ends with the key with which earlier lines ended. Of a first line the step's seconds must
     be there: verl writes them after those of the stages.
     """
-    if not has_step_total(scalars):
+    last_key = _key_of(segments)
+    if last_key.startswith(_TIMERS):
         return False
-    return not last_keys or _key_of(segments) in last_keys
+    if last_keys:
+        return last_key in last_keys and has_step_total(scalars)
+    return any(key in scalars for key in WHOLE_STEP)
 
 
 def _read_pairs(segments: Iterable[str], summary: LogSummary) -> dict[str, float]:

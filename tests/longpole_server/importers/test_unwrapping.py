@@ -130,3 +130,12 @@ def test_a_line_after_a_loaded_checkpoint_is_marked() -> None:
     )
     lines = [line.encode() for line in text.splitlines(keepends=True)]
     assert [found.resumed for found in join_step_lines(lines)] == [False, True, False]
+
+
+def test_rows_that_end_at_the_edge_of_the_terminal_may_lack_the_rest() -> None:
+    (line,) = verl_logs.console_lines(CALLS[1:2], PLAIN_PREFIX)
+    rows = verl_logs.wrap([line], 120)
+    found = list(join_step_lines([row.encode() + b"\n" for row in rows[:5]]))
+    assert [text.ended for text in found] == [False]
+    found = list(join_step_lines([row.encode() + b"\n" for row in rows]))
+    assert [text.ended for text in found] == [True]

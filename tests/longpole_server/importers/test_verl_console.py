@@ -99,6 +99,24 @@ def test_a_line_cut_within_a_key_is_torn_though_its_last_pair_is_whole() -> None
     assert lines[1].torn
 
 
+@pytest.mark.parametrize("before", ["", LINE + "\n"])
+def test_a_line_cut_anywhere_is_noted_and_has_no_wrong_value(before: str) -> None:
+    line = LINE.replace("step:7", "step:8")
+    whole = parse(line + "\n")[0][0].scalars
+    for at in range(1, len(line) + 1):
+        lines, summary = parse(before + line[:at])
+        assert [note.code for note in summary.finish()] == ["line.torn"]
+        for found in lines[1:] if before else lines:
+            assert found.scalars.items() <= whole.items()
+            assert found.torn or "timing_s/step" in found.scalars
+
+
+def test_a_first_line_of_the_first_versions_that_is_cut_is_torn() -> None:
+    # It has no seconds of the step that would tell that all stages are there.
+    (line,), _ = parse("step:1 - timing/gen:8.0 - timing/update_ac")
+    assert line.torn
+
+
 def test_nan_and_infinity_are_left_out_and_named() -> None:
     lines, summary = parse(
         "step:1 - actor/loss:nan - actor/grad_norm:inf - timing_s/step:2.0\n"
