@@ -183,9 +183,7 @@ def report(delays_s: list[float], speed: float) -> int:
     """Print the distribution; return 1 when p95 misses the target."""
     ordered = sorted(delays_s)
     p95 = ordered[min(len(ordered) - 1, round(0.95 * len(ordered) + 0.5) - 1)]
-    print(
-        f"step's end in the trainer -> its bar in the browser, {len(ordered)} steps, speed {speed:g}"
-    )
+    print(f"a step's end -> its bar in the browser, {len(ordered)} steps, speed {speed:g}")
     print(
         f"  min {ordered[0]:.2f} s   median {statistics.median(ordered):.2f} s   "
         f"p95 {p95:.2f} s   max {ordered[-1]:.2f} s   (target: p95 <= {TARGET_P95_S:g} s)"
