@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The dashboards: pages that say what a training loop waits for, live."""

@@ -1,1 +1,1 @@
-"""Placeholder: replaced by its owner."""
+"""The HTTP API: routes, documents, access, errors in one form."""
