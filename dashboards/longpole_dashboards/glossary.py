@@ -98,6 +98,8 @@ def metric_label(name: str) -> str:
     """Return what people read for a metric of an evidence row."""
     if name in _LABELS:
         return _LABELS[name]
+    if name.startswith("share/") and name.endswith("/lead"):
+        return f"lead of {name[len('share/') : -len('/lead')].replace('_', ' ')}"
     for prefix, words in _PREFIXES:
         if name.startswith(prefix):
             return words + name.removeprefix(prefix).replace("/", " ").replace("_", " ")

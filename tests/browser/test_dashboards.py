@@ -270,7 +270,7 @@ def test_addresses_that_lead_nowhere_say_so(
 ) -> None:
     page.goto(server.address + path)
     expect(page.locator("#page")).to_contain_text(words)
-    page.get_by_text("All runs").click()
+    page.get_by_role("link", name="All runs").click()
     expect(page.locator("h1")).to_have_text("Runs")
 
 

@@ -11,6 +11,7 @@ def test_metrics_have_names_people_know() -> None:
     assert metric_label("perf/mfu/actor") == "MFU, actor update"
     assert metric_label("share/update_actor") == "share of update actor"
     assert metric_label("rollout/slowest_of_gen") == "slowest sample, of gen"
+    assert metric_label("share/update_actor/lead") == "lead of update actor"
     assert metric_label("some/new_metric") == "some new metric"
 
 

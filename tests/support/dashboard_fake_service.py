@@ -531,7 +531,9 @@ def _evidence(verdict: str | None, shares: dict[str, float]) -> tuple[Evidence, 
     if verdict == "rollout.long_tail":
         gen = shares.get(stages.GEN, 0.0)
         return (
-            Evidence("share/gen", gen, "1", Reference("share", 0.4), "supports", "outer", "spans"),
+            Evidence(
+                "share/gen", gen, "1", Reference("threshold", 0.4), "supports", "outer", "spans"
+            ),
             Evidence(
                 "rollout/slowest_of_gen",
                 0.97,
@@ -584,7 +586,7 @@ def _evidence(verdict: str | None, shares: dict[str, float]) -> tuple[Evidence, 
     value = shares.get(stage, 0.0)
     return (
         Evidence(
-            f"share/{stage}", value, "1", Reference("share", 0.2), "supports", "outer", "spans"
+            f"share/{stage}", value, "1", Reference("threshold", 0.2), "supports", "outer", "spans"
         ),
     )
 

@@ -50,7 +50,7 @@
     const step = data.step === null ? ABSENT : String(data.step);
     if (!data.open) return h("span", null, step);
     const age = (window.longpole.serverNowMs() - data.open_since_ms) / 1000;
-    const late = data.open_longest_s && age > data.open_longest_s;
+    const late = data.open_longest_s && age > data.open_longest_s + data.open_grace_s;
     return h(
       "div",
       { className: "lp-cell-two" },

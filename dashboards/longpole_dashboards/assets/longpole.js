@@ -47,8 +47,9 @@
     gauge.style.setProperty("--longest", longest ? longest / end : -1);
     let level = "usual";
     let words = "";
-    if (longest && age > longest) {
-      level = age > longest * hang ? "hang" : "late";
+    const grace = Number(gauge.dataset.graceS);
+    if (longest && age > longest + grace) {
+      level = age > longest * hang + grace * hang ? "hang" : "late";
       words = `${(age / longest).toFixed(1)} × the longest so far`;
       if (level === "hang") words += ": it may hang";
     }

@@ -14,6 +14,9 @@ from longpole_server.model.run import OpenStage, RunSummary
 
 # A stage that is this many times older than its longest earlier one hangs, as far as one can see.
 HANG_FACTOR = 3.0
+# Seconds over the longest earlier one before a stage counts as late: news takes a moment to arrive,
+# and a stage of half a second is soon three times as old.
+LATE_GRACE_S = 3.0
 ENDINGS = {
     "finished": "Finished",
     "crashed": "Crashed",
@@ -55,6 +58,7 @@ def _open(stage: OpenStage) -> Component:
         data_usual_s=stage.usual_s,
         data_longest_s=stage.usual_max_s,
         data_hang_factor=HANG_FACTOR,
+        data_grace_s=LATE_GRACE_S,
     )
     step = "" if stage.step is None else f"step {stage.step}"
     usual = (

@@ -39,7 +39,7 @@ def layout(query: Query) -> Component:
             *group_stores(GROUP),
             *group_stores(SLOW_GROUP),
             html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
-            html.Div(id=f"{SLOW_GROUP}-notice", hidden=True),
+            html.Div(id=f"{SLOW_GROUP}-notice", className="lp-notice-second"),
             html.Div(id="run-title", className="lp-run-title"),
             html.Div(
                 [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"

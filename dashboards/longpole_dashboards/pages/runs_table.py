@@ -9,6 +9,7 @@ import dash_ag_grid as dag
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import run_address
+from longpole_dashboards.components.now import LATE_GRACE_S
 from longpole_dashboards.components.sparkline import sparkline
 from longpole_dashboards.formats import (
     ABSENT,
@@ -155,6 +156,7 @@ def run_row(run: RunSummary, history: History, colour: str) -> dict[str, object]
         "step": run.last_step,
         "open": _open_words(run),
         "open_since_ms": None if stage is None else stage.since_ns // NS_PER_MS,
+        "open_grace_s": LATE_GRACE_S,
         "open_longest_s": None if stage is None else stage.usual_max_s,
         "ended_ms": None if history.ended_ns is None else history.ended_ns // NS_PER_MS,
         "step_s": run.step_duration_s,

@@ -52,7 +52,7 @@ def test_evidence_speaks_for_or_against() -> None:
     table = evidence_table(diagnose().evidence)
     assert len(find_all(table, "lp-effect-supports")) == 5
     assert len(find_all(table, "lp-effect-contradicts")) == 1
-    assert "needed 40.0 %" in words(table)
+    assert "threshold 40.0 %" in words(table)
     assert "No evidence yet" in words(evidence_table(()))
 
 

@@ -1,0 +1,120 @@
+"""The whole path once: trainer, agents, server and browser, each in a process of its own.
+
+With `LONGPOLE_SCREENSHOTS=1` the screenshots of the documentation are made anew.
+"""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from longpole_dashboards.addresses import run_address
+from support.dashboard_browser import PATIENCE_MS, open_page
+from support.server_process import ServerProcess, start_longpole
+
+pytestmark = [pytest.mark.browser, pytest.mark.integration, pytest.mark.timeout(600)]
+expect.set_options(timeout=PATIENCE_MS)
+
+RUN_ID = "demo/browser"
+MAKES_SCREENSHOTS = bool(os.environ.get("LONGPOLE_SCREENSHOTS"))
+SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
+# Steps there are when the browser opens: enough for a verdict, or for a picture.
+FIRST_STEPS = 26 if MAKES_SCREENSHOTS else 4
+BARS = """
+(document.querySelector('#run-shares .js-plotly-plot')?.data?.[0]?.marker?.opacity ?? [])
+    .filter(opacity => opacity === 1).length
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    directory = tmp_path_factory.mktemp("server")
+    started = ServerProcess(directory, "--no-agent")
+    demo = start_longpole(
+        "demo", "--server", started.url, "--run-id", RUN_ID, "--speed", "2",
+        log=directory / "demo.log",
+    )  # fmt: skip
+    try:
+        path = "/runs/demo%2Fbrowser"
+        started.wait_for("/runs", lambda answer: len(answer["runs"]) == 1)
+        while True:
+            answer = started.client.get(f"/api/v1{path}").json()
+            if answer["num_steps"] >= FIRST_STEPS:
+                break
+            assert demo.poll() is None, (directory / "demo.log").read_text()
+            started.wait_for(path, lambda run, n=answer["num_steps"]: run["num_steps"] > n)
+        yield started
+    finally:
+        if demo.poll() is None:
+            demo.send_signal(signal.SIGINT)
+            demo.wait(timeout=60)
+        assert started.interrupt() == 0
+
+
+def photograph(page: Page, name: str, folder: Path) -> None:
+    """Take pictures of a page in both themes, ending in the one it began with."""
+    root = page.locator("html")
+    for _ in range(2):
+        page.locator("#theme-toggle").click()
+        theme = root.get_attribute("data-mantine-color-scheme")
+        ground = "getComputedStyle(document.querySelector('.lp-header')).backgroundColor"
+        page.wait_for_function(f"{ground} !== 'rgba(0, 0, 0, 0)'")
+        page.wait_for_timeout(2500 if MAKES_SCREENSHOTS else 500)
+        page.screenshot(path=folder / f"{name}-{theme}.png", full_page=True)
+
+
+def test_a_person_follows_a_live_run(
+    chromium: Browser, server: ServerProcess, tmp_path: Path
+) -> None:
+    folder = SCREENSHOTS if MAKES_SCREENSHOTS else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_page(chromium) as (page, problems):
+        # The list of runs leads to the run.
+        page.goto(server.url)
+        row = page.locator("#runs-grid .lp-cell-run")
+        expect(row).to_have_count(1)
+        photograph(page, "runs", folder)
+        row.click()
+        page.wait_for_selector("#run-shares .barlayer .point")
+        page.wait_for_selector("#run-gpus .heatmaplayer image")
+        page.wait_for_selector("#run-health .xtick")
+        expect(page.locator("#run-now")).to_contain_text("step")
+        expect(page.locator("#run-verdict")).to_contain_text("confidence")
+
+        # A new step arrives without a reload.
+        page.evaluate("window.notReloaded = true")
+        before = int(page.evaluate(BARS))
+        page.wait_for_function(f"({BARS}) > {before}", timeout=PATIENCE_MS)
+        assert page.evaluate("window.notReloaded")
+        photograph(page, "run", folder)
+
+        # A stage of a step leads to that step.
+        bars = page.locator("#run-shares .barlayer .trace").first.locator(".point")
+        bars.nth(2).scroll_into_view_if_needed()
+        box = bars.nth(2).bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_url(re.compile(r"/step\?"))
+        expect(page.locator("#step-title h1")).to_have_text(re.compile(r"Step \d+"))
+        page.wait_for_selector("#step-timeline .barlayer .point")
+        page.wait_for_selector("#step-timeline .heatmaplayer image")
+        photograph(page, "step", folder)
+
+        # A sample of it opens; back goes back to the run.
+        samples = page.locator("#step-samples .ag-center-cols-container .ag-row")
+        sample = samples.first.locator(".ag-cell").first.inner_text()
+        samples.first.click()
+        expect(page.locator("#sample-body")).to_contain_text(sample)
+        page.go_back()
+        page.go_back()
+        page.wait_for_selector("#run-shares .barlayer .point")
+        assert page.url.endswith(run_address(RUN_ID))
+
+        # The theme switches.
+        page.locator("#theme-toggle").click()
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
+        assert problems.found == []
