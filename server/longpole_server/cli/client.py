@@ -1,5 +1,7 @@
 """Talks to a running server from the command line."""
 
+import http.client
+import ipaddress
 import json
 import os
 import urllib.error
@@ -7,7 +9,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from longpole_server.errors import (
     BadRequestError,
@@ -43,6 +45,8 @@ def read_token(environment: Mapping[str, str] = os.environ) -> str | None:
         return Path(path).read_text("utf-8").strip()
     except OSError as error:
         raise ConfigError(f"LONGPOLE_TOKEN_FILE {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"LONGPOLE_TOKEN_FILE {path} holds no text.") from error
 
 
 class ServerClient:
@@ -57,10 +61,16 @@ class ServerClient:
     """
 
     def __init__(self, address: str, token: str | None) -> None:
-        if not address.startswith(("http://", "https://")):
+        host = _find_host(address)
+        if host is None:
             raise ConfigError(f"--server takes an address like {DEFAULT_SERVER}, not {address!r}.")
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise ConfigError("The token holds characters that no HTTP header may hold.")
         self._address = address.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # A proxy of the environment does not reach this machine's own ports.
+        proxies = [urllib.request.ProxyHandler({})] if _is_loopback(host) else []
+        self._opener = urllib.request.build_opener(*proxies)
 
     def get(self, path: str) -> dict[str, Any]:
         """Return the JSON object at `/api/v1<path>`.
@@ -86,16 +96,18 @@ class ServerClient:
             f"{self._address}/api/v1{path}", data=body, headers={**self._headers, **headers}
         )
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - as above
-                document: dict[str, Any] = json.load(answer)
-                return document
+            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
+                document: object = json.load(answer)
         except urllib.error.HTTPError as error:
             raise _translate(error) from error
-        except (urllib.error.URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error) or type(error).__name__
             raise ServerError(f"{self._address} does not answer: {reason}.") from error
         except ValueError as error:
             raise ServerError(f"{self._address} answered something else than JSON.") from error
+        if not isinstance(document, dict):
+            raise ServerError(f"{self._address} answered something else than an object.")
+        return cast("dict[str, Any]", document)
 
 
 def quote_segment(text: str) -> str:
@@ -103,11 +115,29 @@ def quote_segment(text: str) -> str:
     return urllib.parse.quote(text, safe="")
 
 
+def _find_host(address: str) -> str | None:
+    """Return the host of an HTTP address, None when it is no such address."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+        # Reading the port checks it.
+        is_address = parts.scheme in {"http", "https"} and parts.port != 0
+    except ValueError:
+        return None
+    return parts.hostname if is_address and address.isprintable() and " " not in address else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _translate(error: urllib.error.HTTPError) -> ServerError:
     message, hint = f"the server answered {error.code} {error.reason}", ""
     try:
         problem = json.load(error)["error"]
         message, hint = str(problem["message"]), str(problem["hint"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OSError, http.client.HTTPException):
         pass
     return _KINDS.get(error.code, ServerError)(message, hint)

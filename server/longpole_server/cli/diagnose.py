@@ -14,6 +14,7 @@ from longpole_server.cli.report import render_report
 from longpole_server.diagnosis import diagnose, diagnosis_document
 from longpole_server.errors import ConfigError, NotFoundError, ServerError, UnreadableLogError
 from longpole_server.importers import LogSource, import_facts
+from longpole_server.model.diagnosis import SCHEMA
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
 # As a shell reports a program that Ctrl-C ended.
@@ -101,7 +102,10 @@ def _find_source(target: str) -> LogSource:
 
 def _diagnose_run(server: str, run_id: str) -> dict[str, Any]:
     client = ServerClient(server, read_token())
-    return client.get(f"/runs/{quote_segment(run_id)}/diagnosis")
+    document = client.get(f"/runs/{quote_segment(run_id)}/diagnosis")
+    if document.get("schema") != SCHEMA:
+        raise ServerError(f"{server} answered something else than {SCHEMA}.")
+    return document
 
 
 def _refuse(error: ServerError, status: int) -> int:

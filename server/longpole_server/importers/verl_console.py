@@ -28,7 +28,9 @@ def parse_console(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
         summary: Counts grow as lines are consumed.
     """
     last_keys: set[str] = set()
+    resumed = False
     for found in join_step_lines(lines):
+        resumed = resumed or found.resumed
         head, *segments = _split(found)
         digits = head.removeprefix("step:").rstrip(" -")
         if len(digits) > _MAX_STEP_DIGITS or (step := int(digits)) > MAX_STEP:
@@ -47,7 +49,8 @@ def parse_console(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
         summary.num_step_lines += 1
         if has_step_total(scalars) and len(last_keys) < _MAX_LAST_KEYS:
             last_keys.add(_key_of(segments))
-        yield LogLine(step, scalars, torn=torn, resumed=found.resumed)
+        yield LogLine(step, scalars, torn=torn, resumed=resumed)
+        resumed = False
 
 
 def _split(found: StepText) -> list[str]:

@@ -147,6 +147,11 @@ def test_another_programs_step_line_is_not_verls() -> None:
     assert summary.num_step_lines == 1
 
 
+def test_a_resume_is_told_though_another_programs_step_comes_first() -> None:
+    lines, _ = parse("Setting global step to 6\nstep:3 - loss:0.31\n" + LINE + "\n")
+    assert [line.resumed for line in lines] == [True]
+
+
 @given(st.binary(max_size=400))
 def test_no_bytes_break_the_parser(data: bytes) -> None:
     summary = LogSummary()
