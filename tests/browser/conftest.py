@@ -6,7 +6,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from support.dashboard_browser import FakeServer, launch_chromium, open_page
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: an open Playwright keeps an event loop running in the main thread.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = launch_chromium(playwright)
