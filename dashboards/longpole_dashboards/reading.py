@@ -7,7 +7,7 @@ token says that they hold, so that ten open tabs cost about as much as one.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,25 +27,36 @@ class Memory:
     def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
         self._max_answers = max_answers
         self._lock = Lock()
-        self._answers: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[Hashable, Future[Any]]] = OrderedDict()
 
     def ask(self, question: Hashable, token: Hashable, read: Callable[[], T]) -> T:
         """Return the answer known for `token`, else read it and keep it.
 
-        Two threads that ask at once may both read.
+        Who asks while it is being read waits for that answer. A failure is told to all of them and
+        not kept. `read` must not ask.
         """
         with self._lock:
             known = self._answers.get(question)
-            if known is not None and known[0] == token:
-                self._answers.move_to_end(question)
-                return known[1]
-        answer = read()
-        with self._lock:
+            mine = known is None or known[0] != token
+            answer: Future[Any] = Future() if known is None or mine else known[1]
             self._answers[question] = (token, answer)
             self._answers.move_to_end(question)
             while len(self._answers) > self._max_answers:
                 self._answers.popitem(last=False)
-        return answer
+        if mine:
+            try:
+                answer.set_result(read())
+            except BaseException as error:
+                answer.set_exception(error)
+                self._forget(question, answer)
+                raise
+        return answer.result()
+
+    def _forget(self, question: Hashable, answer: "Future[Any]") -> None:
+        with self._lock:
+            known = self._answers.get(question)
+            if known is not None and known[1] is answer:
+                del self._answers[question]
 
 
 class Reader:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import plotly.graph_objects as go
-from dash import Dash, Input, Output, State, ctx, dcc, no_update
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from longpole_dashboards.addresses import Query
@@ -82,6 +83,11 @@ class PanelGroup(Generic[R]):
 def group_stores(name: str) -> list[dcc.Store]:
     """Return the stores a page's layout needs for one of its groups."""
     return [dcc.Store(id=f"{name}-{part}") for part in ("pulse", "answer", "gate", "zooms")]
+
+
+def notice_slot(name: str) -> Component:
+    """Return the place in which a group says what went wrong. Of several the first one shows."""
+    return html.Div(id=f"{name}-notice", className="lp-notice-slot")
 
 
 def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:

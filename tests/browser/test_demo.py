@@ -23,7 +23,8 @@ RUN_ID = "demo/browser"
 MAKES_SCREENSHOTS = bool(os.environ.get("LONGPOLE_SCREENSHOTS"))
 SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
 # Steps there are when the browser opens: enough for a verdict, or for a picture.
-FIRST_STEPS = 26 if MAKES_SCREENSHOTS else 4
+FIRST_STEPS = 30 if MAKES_SCREENSHOTS else 4
+SPEED = "1" if MAKES_SCREENSHOTS else "2"
 BARS = """
 (document.querySelector('#run-shares .js-plotly-plot')?.data?.[0]?.marker?.opacity ?? [])
     .filter(opacity => opacity === 1).length
@@ -35,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("server")
     started = ServerProcess(directory, "--no-agent")
     demo = start_longpole(
-        "demo", "--server", started.url, "--run-id", RUN_ID, "--speed", "2",
+        "demo", "--server", started.url, "--run-id", RUN_ID, "--speed", SPEED,
         log=directory / "demo.log",
     )  # fmt: skip
     try:
@@ -94,8 +95,9 @@ def test_a_person_follows_a_live_run(
 
         # A stage of a step leads to that step.
         bars = page.locator("#run-shares .barlayer .trace").first.locator(".point")
-        bars.nth(2).scroll_into_view_if_needed()
-        box = bars.nth(2).bounding_box()
+        bar = bars.nth(FIRST_STEPS - 2)
+        bar.scroll_into_view_if_needed()
+        box = bar.bounding_box()
         assert box is not None
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         page.wait_for_url(re.compile(r"/step\?"))

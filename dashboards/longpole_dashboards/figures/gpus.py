@@ -35,6 +35,8 @@ MAX_LANES = 256
 _LANE_PX, _MAX_LANES_PX = 13.0, 460.0
 _BAND_PX, _SPACE_PX = 17.0, 5.0
 _MARGIN_PX = (4.0, 24.0)
+# Shorter spans have more than one tick a minute.
+_SECONDS_BELOW_NS = 8 * 60 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def gpu_heatmap(
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],
-            "tickformat": "%H:%M:%S" if span_ns[1] - span_ns[0] < 180e9 else "%H:%M",
+            "tickformat": "%H:%M:%S" if span_ns[1] - span_ns[0] < _SECONDS_BELOW_NS else "%H:%M",
             "hoverformat": "%H:%M:%S",
             "showspikes": True,
             "spikemode": "across",

@@ -81,7 +81,7 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
     longest = max([*seconds.values(), *(usual for _, usual in known)])
     figure.update_layout(
         template=template(theme),
-        height=34 + 23 * len(names),
+        height=34 + 26 * len(names),
         margin={"l": 92, "r": 10, "t": 2, "b": 24},
         xaxis={
             "range": [0, longest * 1.34],

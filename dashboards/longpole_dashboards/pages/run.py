@@ -12,14 +12,14 @@ from longpole_dashboards.components.panel import attributes, choice, graph, pane
 from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
-from longpole_dashboards.pages.run_panels import GROUP, PANELS
+from longpole_dashboards.pages import run_panels, run_slow_panels, run_summary_panels
 from longpole_dashboards.pages.run_reading import RANGES, SPANS
-from longpole_dashboards.pages.run_slow_panels import GROUP as SLOW_GROUP
-from longpole_dashboards.pages.run_slow_panels import PANELS as SLOW_PANELS
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import group_stores, register_group
+from longpole_dashboards.refresh import group_stores, notice_slot, register_group
 from longpole_dashboards.shell import register_choices
 
+# Each has a refresh of its own: what takes long to read holds up nothing else.
+GROUPS = (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS)
 _UNITS = (("seconds", "seconds"), ("percent", "percent"))
 _AXES = (("step", "step"), ("time", "clock"))
 # control id -> (query name, default)
@@ -36,10 +36,8 @@ def layout(query: Query) -> Component:
     """Return the page before its data is there."""
     return html.Div(
         [
-            *group_stores(GROUP),
-            *group_stores(SLOW_GROUP),
-            html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
-            html.Div(id=f"{SLOW_GROUP}-notice", className="lp-notice-second"),
+            *[store for group in GROUPS for store in group_stores(group.name)],
+            *[notice_slot(group.name) for group in GROUPS],
             html.Div(id="run-title", className="lp-run-title"),
             html.Div(
                 [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"
@@ -144,8 +142,8 @@ def _decisions() -> Component:
 
 def register(app: Dash, reader: Reader) -> None:
     """Register the page's callbacks."""
-    register_group(app, reader, PANELS)
-    register_group(app, reader, SLOW_PANELS)
+    for group in GROUPS:
+        register_group(app, reader, group)
     register_choices(app, RUN_PATH, _CHOICES)
     for chart in ("run-shares", "run-throughput", "run-mfu", "run-gpus"):
         app.clientside_callback(

@@ -1,4 +1,4 @@
-"""The panels of the run page: what each shows, and what it depends on."""
+"""What the run page shows first: what runs now, and the newest step's bar."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -6,26 +6,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from longpole.conventions import stages
 from longpole_dashboards.addresses import RUN_PATH
 from longpole_dashboards.components.now import now_card
 from longpole_dashboards.components.panel import age, legend
-from longpole_dashboards.components.verdict import (
-    evidence_table,
-    findings_list,
-    next_looks,
-    verdict_card,
-)
 from longpole_dashboards.figures.bars import order_stages
-from longpole_dashboards.figures.series import (
-    MFU_SERIES,
-    mfu,
-    mfu_colours,
-    throughput,
-)
 from longpole_dashboards.figures.shares import stage_shares
 from longpole_dashboards.figures.template import message_figure, wrap
 from longpole_dashboards.formats import (
@@ -35,13 +23,11 @@ from longpole_dashboards.formats import (
 )
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.pages.run_reading import RunReading
-from longpole_dashboards.pages.run_tiles import render_tiles
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import stage_colour, stage_label
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
 
-GROUP = "run"
 # The open step's bar grows in strides.
 _OPEN_STRIDE_NS = 5 * NS_PER_S
 
@@ -99,20 +85,6 @@ def _now(reading: RunReading) -> tuple[object, ...]:
     return (now_card(reading.run, reading.view.zone),)
 
 
-def _verdict(reading: RunReading) -> tuple[object, ...]:
-    diagnosis = reading.diagnosis
-    why: list[Component] = [evidence_table(diagnosis.evidence)]
-    if diagnosis.next:
-        why += [html.H3("Look at next"), next_looks(diagnosis.next)]
-    if diagnosis.findings or diagnosis.data_quality:
-        why += [
-            html.H3("Also seen"),
-            findings_list(diagnosis.findings, diagnosis.data_quality),
-        ]
-    code = dcc.Store(id="run-verdict-code", data=diagnosis.verdict)
-    return [verdict_card(diagnosis), code], why
-
-
 def _shares(reading: RunReading) -> tuple[object, ...]:
     view, steps = reading.view, reading.steps
     if not any(step.stages for step in steps):
@@ -155,26 +127,6 @@ def _stage_legend(closed: Sequence[Step]) -> Component:
     )
 
 
-def _throughput(reading: RunReading) -> tuple[object, ...]:
-    axis, zone, theme = reading.axis, reading.view.zone, reading.view.theme
-    return (
-        reading.revise(throughput(reading.steps, axis=axis, zone=zone, theme=theme)),
-        reading.revise(mfu(reading.steps, axis=axis, zone=zone, theme=theme)),
-        _mfu_legend(reading),
-    )
-
-
-def _mfu_legend(reading: RunReading) -> Component:
-    colours = mfu_colours(reading.view.theme)
-    entries: list[tuple[str, str, str]] = []
-    for name, label in MFU_SERIES:
-        known = [getattr(step, name) for step in reading.closed]
-        newest = next((value for value in reversed(known) if value is not None), None)
-        if newest is not None:
-            entries.append((label, colours[name], format_ratio(newest, 1)))
-    return legend(entries)
-
-
 def _now_key(reading: RunReading) -> object:
     stage = reading.run.open_stage
     seen_s = None if stage is None else stage.seen_ns // (5 * NS_PER_S)
@@ -183,7 +135,7 @@ def _now_key(reading: RunReading) -> object:
 
 
 PANELS = PanelGroup[RunReading](
-    name=GROUP,
+    name="run",
     path=RUN_PATH,
     read=RunReading,
     panels=(
@@ -200,12 +152,6 @@ PANELS = PanelGroup[RunReading](
         ),
         Panel((("run-now", "children"),), _now_key, _now),
         Panel(
-            (("run-verdict", "children"), ("run-evidence", "children")),
-            RunReading.step_key,
-            _verdict,
-        ),
-        Panel((("run-tiles", "children"),), RunReading.step_key, render_tiles),
-        Panel(
             (("run-shares", "figure"), ("run-legend", "children")),
             lambda reading: (
                 reading.step_key(),
@@ -213,15 +159,6 @@ PANELS = PanelGroup[RunReading](
                 reading.run.open_stage and reading.view.now_ns // _OPEN_STRIDE_NS,
             ),
             _shares,
-        ),
-        Panel(
-            (
-                ("run-throughput", "figure"),
-                ("run-mfu", "figure"),
-                ("run-mfu-legend", "children"),
-            ),
-            RunReading.step_key,
-            _throughput,
         ),
     ),
 )

@@ -1,7 +1,4 @@
-"""GPUs and training health of the run page.
-
-What takes longer to read has a refresh of its own and holds up nothing else.
-"""
+"""GPUs and training health of the run page: what takes longest to read."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -20,7 +17,6 @@ from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.step import Step
 
-GROUP = "run-slow"
 HEALTH_METRICS = (
     "reward_mean",
     "response_length_mean",
@@ -75,7 +71,7 @@ def _health(reading: RunReading) -> tuple[object, ...]:
 
 
 PANELS = PanelGroup[RunReading](
-    name=GROUP,
+    name="run-slow",
     path=RUN_PATH,
     read=RunReading,
     panels=(

@@ -15,7 +15,14 @@ from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.pages.runs_table import History, read_history, run_row, runs_grid
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import Panel, PanelGroup, View, group_stores, register_group
+from longpole_dashboards.refresh import (
+    Panel,
+    PanelGroup,
+    View,
+    group_stores,
+    notice_slot,
+    register_group,
+)
 from longpole_dashboards.theme import ROLES
 from longpole_server.model.run import OpenStage, RunSummary
 
@@ -44,7 +51,7 @@ def layout(query: Query) -> Component:
     return html.Div(
         [
             *group_stores(GROUP),
-            html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
+            notice_slot(GROUP),
             html.Div(
                 [
                     html.H1("Runs"),

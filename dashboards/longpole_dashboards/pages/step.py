@@ -17,7 +17,7 @@ from longpole_dashboards.pages.sample_panels import GROUP as SAMPLE_GROUP
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
 from longpole_dashboards.pages.step_panels import GROUP, PANELS
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import group_stores, register_group
+from longpole_dashboards.refresh import group_stores, notice_slot, register_group
 from longpole_dashboards.shell import register_choices
 
 _CHOICES = {
@@ -32,7 +32,7 @@ def layout(query: Query) -> Component:
         [
             *group_stores(GROUP),
             *group_stores(SAMPLE_GROUP),
-            html.Div(id=f"{GROUP}-notice", className="lp-notice-slot"),
+            notice_slot(GROUP),
             html.Div(id="step-title", className="lp-run-title"),
             html.Div(
                 [html.Div(id="step-verdict"), _ledger()],
@@ -147,7 +147,7 @@ def _spread(query: Query) -> Component:
 
 def _sample_drawer() -> Component:
     return dmc.Drawer(
-        [html.Div(id=f"{SAMPLE_GROUP}-notice"), html.Div(id="sample-body")],
+        [notice_slot(SAMPLE_GROUP), html.Div(id="sample-body")],
         id="sample-drawer",
         title="Sample",
         position="right",

@@ -8,8 +8,7 @@ import pytest
 
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.formats import Zone
-from longpole_dashboards.pages.run_panels import PANELS as RUN_PANELS
-from longpole_dashboards.pages.run_slow_panels import PANELS as SLOW_PANELS
+from longpole_dashboards.pages.run import GROUPS as RUN_GROUPS
 from longpole_dashboards.pages.runs import PANELS as RUNS_PANELS
 from longpole_dashboards.pages.runs_table import read_history
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
@@ -53,7 +52,10 @@ def render(group: PanelGroup[Any], service: FakeService, view: View) -> dict[str
 
 def render_run(service: FakeService, view: View) -> dict[str, Any]:
     """Return what every output of the run page would hold."""
-    return render(RUN_PANELS, service, view) | render(SLOW_PANELS, service, view)
+    found: dict[str, Any] = {}
+    for group in RUN_GROUPS:
+        found |= render(group, service, view)
+    return found
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -113,7 +115,7 @@ def test_nothing_is_rendered_anew_while_nothing_changes_but_the_present() -> Non
 
     def keys() -> list[object]:
         view = make_view({"id": LIVE_RUN})
-        readings = [(group, group.read(reader, view)) for group in (RUN_PANELS, SLOW_PANELS)]
+        readings = [(group, group.read(reader, view)) for group in RUN_GROUPS]
         return [panel.key(reading) for group, reading in readings for panel in group.panels]
 
     before = keys()
@@ -237,6 +239,6 @@ def test_open_tabs_share_what_was_read() -> None:
     service = CountingService(NOW_NS)
     reader = Reader(service)
     for _ in range(5):
-        reading = RUN_PANELS.read(reader, make_view({"id": LIVE_RUN}))
+        reading = RUN_GROUPS[0].read(reader, make_view({"id": LIVE_RUN}))
         assert reading.steps
     assert service.asked == 1
