@@ -34,7 +34,10 @@ def parse_flag(text: str) -> bool:
 
 def parse_port(text: str) -> int:
     """Read a TCP port; 0 lets the system choose a free one."""
-    port = int(text)
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
     if not 0 <= port <= _MAX_PORT:
         raise ValueError(f"{text!r} is not a port (0 to {_MAX_PORT})")
     return port

@@ -40,7 +40,7 @@ def test_token_comes_from_environment_or_file_and_is_not_shown(tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--port", "eighty"], "--port: invalid literal"),
+        (["--port", "eighty"], "--port: 'eighty' is not a port"),
         (["--port", "70000"], "--port: '70000' is not a port"),
         (["--max-body-bytes", "0"], "'0' is not a size"),
         (["--lost-after-s", "inf"], "not a positive number of seconds"),

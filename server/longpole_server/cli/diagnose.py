@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
+from longpole_server.cli.parsing import OneLineParser
 from longpole_server.cli.report import render_report
 from longpole_server.diagnosis import diagnose, diagnosis_document
 from longpole_server.errors import ConfigError, NotFoundError, ServerError, UnreadableLogError
@@ -68,7 +69,7 @@ def _silence_output() -> None:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="longpole diagnose", description="Say what a training log is waiting for, with proof."
     )
     parser.add_argument(
@@ -109,6 +110,8 @@ def _diagnose_run(server: str, run_id: str) -> dict[str, Any]:
 
 
 def _refuse(error: ServerError, status: int) -> int:
-    hint = f" {error.hint}" if error.hint else ""
+    # What a server says is no sentence.
+    aside = error.hint if error.message.endswith(".") else f"({error.hint})"
+    hint = f" {aside}" if error.hint else ""
     print(f"longpole diagnose: {error.message}{hint}", file=sys.stderr)
     return status

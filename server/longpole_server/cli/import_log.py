@@ -2,12 +2,14 @@
 
 import argparse
 import os
+import stat
 import sys
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
 from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, quote_segment, read_token
+from longpole_server.cli.parsing import OneLineParser
 from longpole_server.errors import BadRequestError, ConfigError, ServerError, UnreadableLogError
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="longpole import", description="Send training logs to a server, each becomes a run."
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="verl console log or JSONL file")
@@ -53,7 +55,10 @@ def _try_send(server: str, file: Path, run_id: str | None) -> int:
 def _send(client: ServerClient, server: str, file: Path, run_id: str | None) -> str:
     if file.is_dir():
         raise UnreadableLogError(f"{file} is a directory; name a log file in it.")
-    query = {"name": file.name, "modified_ns": str(file.stat().st_mtime_ns)}
+    status = file.stat()
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+        raise UnreadableLogError(f"{file} is empty.")
+    query = {"name": file.name, "modified_ns": str(status.st_mtime_ns)}
     if run_id:
         query["run"] = run_id
     with file.open("rb") as body:

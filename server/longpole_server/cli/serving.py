@@ -147,8 +147,11 @@ async def _serving(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[None
 def _write_ports(file: Path, ports: Mapping[str, int]) -> None:
     """Write all at once: who waits for the file never reads half of it."""
     partial = file.with_name(file.name + ".partial")
-    partial.write_text(json.dumps(ports), encoding="utf-8")
-    partial.replace(file)
+    try:
+        partial.write_text(json.dumps(ports), encoding="utf-8")
+        partial.replace(file)
+    except OSError as error:
+        raise ConfigError(f"cannot write {partial}: {error.strerror}") from error
 
 
 def _set_up_logging() -> None:

@@ -106,14 +106,23 @@ def read_digest(reader: Reader, run_id: str) -> RunDigest:
 
 
 def measure_extents(numbers: Iterable[tuple[int, int, bool]]) -> dict[int, Extent]:
-    """Return the steps of each attempt, from (step, attempt, closed) of all steps."""
+    """Return the steps of each attempt, from (step, attempt, closed) of all steps.
+
+    What stays open before an attempt's first closed step is no training step: trainers log the
+    validation before training under step 0.
+    """
     steps: defaultdict[int, list[int]] = defaultdict(list)
-    for step, attempt, _ in numbers:
+    first_closed: dict[int, int] = {}
+    for step, attempt, closed in numbers:
         steps[attempt].append(step)
-    return {
-        attempt: Extent(min(of_attempt), max(of_attempt), len(of_attempt))
-        for attempt, of_attempt in sorted(steps.items())
-    }
+        if closed:
+            first_closed[attempt] = min(step, first_closed.get(attempt, step))
+    extents: dict[int, Extent] = {}
+    for attempt, of_attempt in sorted(steps.items()):
+        first = first_closed.get(attempt, min(of_attempt))
+        trained = [step for step in of_attempt if step >= first]
+        extents[attempt] = Extent(first, max(trained), len(trained))
+    return extents
 
 
 def count_gpus(run_gpus: Sequence[RunGpu]) -> int | None:

@@ -116,7 +116,8 @@ class RunsReader:
             system_version=start.system_version,
             algorithm=start.algorithm,
             mode=start.mode or digest.mode,
-            mode_source="declared" if start.mode else "inferred",
+            # A log declares no mode: the importer reads it off the names of its values.
+            mode_source="declared" if start.mode and not start.imported else "inferred",
             state=state,
             attempt=start.attempt,
             started_ns=rows[0].start.started_ns,
@@ -153,7 +154,11 @@ class RunsReader:
         run_id = rows[-1].start.run_id
         for process in self._reader.list_processes(run_id):
             yield Source(
-                "process", process.host, process.pid, process.role or None, process.seen_ns
+                "process",
+                process.host or None,
+                process.pid or None,
+                process.role or None,
+                process.seen_ns,
             )
         if digest.gpu_hosts:
             newest: defaultdict[str, int] = defaultdict(int)

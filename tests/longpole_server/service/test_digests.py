@@ -67,3 +67,9 @@ def test_steps_are_counted_by_attempt():
     numbers = [(1, 1, True), (2, 1, True), (3, 2, True), (5, 2, False)]
     assert measure_extents(numbers) == {1: Extent(1, 2, 2), 2: Extent(3, 5, 2)}
     assert measure_extents([]) == {}
+
+
+def test_validation_before_training_is_no_step():
+    numbers = [(0, 1, False), (1, 1, True), (2, 1, True), (3, 1, False)]
+    assert measure_extents(numbers) == {1: Extent(1, 3, 3)}
+    assert measure_extents([(0, 1, False)]) == {1: Extent(0, 0, 1)}

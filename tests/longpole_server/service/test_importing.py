@@ -28,6 +28,11 @@ def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
     assert run.summary.state == "imported"
     assert run.summary.time_estimated
     assert run.summary.open_stage is None
+    assert (run.summary.mode, run.summary.mode_source) == ("sync", "inferred")
+    # The log begins with a validation as step 0.
+    assert (run.summary.first_step, run.summary.num_steps) == (1, 8)
+    warm_up = bench.service.diagnose(run_id).excluded
+    assert [excluded.step for excluded in warm_up] == [1]
     assert [source.kind for source in run.sources] == ["import"]
     points = bench.service.get_metric(run_id, "timing_s/gen").points
     assert load() == (run_id, steps)
