@@ -113,6 +113,14 @@ TEXT_ATTRIBUTE_KEYS = frozenset(
         "llm.completions",
         "traceloop.entity.input",
         "traceloop.entity.output",
+        "mlflow.spanInputs",
+        "mlflow.spanOutputs",
+        "langfuse.observation.input",
+        "langfuse.observation.output",
+        "langfuse.trace.input",
+        "langfuse.trace.output",
+        "tool.parameters",
+        "llm.prompt_template.variables",
     }
 )
 TEXT_ATTRIBUTE_PREFIXES = (

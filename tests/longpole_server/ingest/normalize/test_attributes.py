@@ -64,6 +64,7 @@ def test_what_people_wrote_is_dropped_unless_asked_for() -> None:
         "gen_ai.prompt.0.content": "secret",
         "llm.input_messages.0.message": "secret",
         "messages": ["secret"],
+        "mlflow.spanInputs": "secret",
         "gen_ai.usage.input_tokens": 3,
     }
 
