@@ -13,7 +13,7 @@ from support.server_service import ServiceBench, opened_bench
 RUN_ID = "project/seven of nine"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceBench]:
     """A store with one run of three closed steps and an open one."""
     with opened_bench(tmp_path_factory.mktemp("store")) as opened:
@@ -40,7 +40,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceBench]:
         yield opened
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def client(bench: ServiceBench) -> Generator[TestClient]:
     # As in the program, where its own thread derives what an import brings.
     bench.closer.start()
