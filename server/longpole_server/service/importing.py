@@ -9,6 +9,7 @@ from longpole_server.errors import BadRequestError
 from longpole_server.importers import LogSource, import_records
 from longpole_server.service.closing import StepCloser
 from longpole_server.service.serial_writer import SerialWriter
+from longpole_server.service.training_steps import is_validation
 
 _MAX_ID_CHARS = 512
 _CHUNK_BYTES = 1 << 20
@@ -26,7 +27,7 @@ class ImportedLog:
     Attributes:
         run_id: The run it became.
         batch_id: SHA-256 of the content.
-        steps: Numbers of the steps it holds.
+        steps: Numbers of the training steps it holds.
     """
 
     run_id: str
@@ -70,7 +71,9 @@ class LogImporter:
         for index, records in enumerate(import_records(source, run_id, name)):
             self._writer.write(records, f"import/{batch_id}/{run_id}/{index}")
             self._closer.on_written(records)
-            steps.update(point.step for point in records.metric_points)
+            steps.update(
+                point.step for point in records.metric_points if not is_validation(point.name)
+            )
         return ImportedLog(run_id, batch_id, frozenset(steps))
 
     def settle(self, timeout_s: float) -> bool:

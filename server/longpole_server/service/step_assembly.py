@@ -16,6 +16,7 @@ from longpole_server.service.conversions import list_sequence_lengths
 from longpole_server.service.facts import AttemptFacts, FactsReader
 from longpole_server.service.progress import AttemptProgress
 from longpole_server.service.touched import AttemptKey
+from longpole_server.service.training_steps import is_validation
 
 _logger = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ class StepAssembler:
         self, attempt: AttemptKey, progress: AttemptProgress, steps: Iterable[int]
     ) -> tuple[list[tuple[Step, str]], list[int]]:
         """Assemble steps of one attempt, and the step before each that is new.
+
+        What has validation scores alone is no step: trainers log the validation before training
+        under a step's number.
 
         Args:
             attempt: Whose steps.
@@ -79,7 +83,7 @@ class StepAssembler:
         if not known.is_imported:
             spans = self._reader.list_stage_spans(run_id, attempt, number)
         scalars, scalars_ns = self._reader.get_scalars(run_id, attempt, number)
-        if not spans and not scalars:
+        if not spans and all(map(is_validation, scalars)):
             return None
         inputs = StepInputs(
             run=known.run,

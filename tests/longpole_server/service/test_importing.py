@@ -8,6 +8,7 @@ from support.server_service import ServiceBench
 
 SAMPLES = Path(__file__).parents[2] / "data"
 MODIFIED_NS = 1_700_000_000_000_000_000
+VALIDATION_SCORE = "val-core/openai/gsm8k/acc/mean@1"
 
 
 def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
@@ -29,7 +30,6 @@ def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
     assert run.summary.time_estimated
     assert run.summary.open_stage is None
     assert (run.summary.mode, run.summary.mode_source) == ("sync", "inferred")
-    # The log begins with a validation as step 0.
     assert (run.summary.first_step, run.summary.num_steps) == (1, 8)
     warm_up = bench.service.diagnose(run_id).excluded
     assert [excluded.step for excluded in warm_up] == [1]
@@ -39,6 +39,25 @@ def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
     assert bench.service.get_metric(run_id, "timing_s/gen").points == points
     closed = [step for step in bench.service.list_steps(run_id) if step.closed_by]
     assert max(step.end_ns or 0 for step in closed) == MODIFIED_NS
+
+
+def test_a_validation_before_training_is_not_listed_as_an_open_step(bench: ServiceBench):
+    importer = LogImporter(bench.writer, bench.closer)
+    # The log begins with a validation as step 0.
+    file = SAMPLES / "verl_console_long_tail.log"
+    imported = importer.import_log(file, file.name, "validated", MODIFIED_NS)
+    bench.derive()
+    bench.derive()
+    steps = bench.service.list_steps("validated")
+    assert [step.step for step in steps] == list(range(1, 9)) == sorted(imported.steps)
+    assert all(step.closed_by is not None for step in steps)
+    # Its scores are still there.
+    scores = [
+        point
+        for point in bench.service.get_metric("validated", VALIDATION_SCORE).points
+        if point[0] == 0
+    ]
+    assert len(scores) == 1
 
 
 def test_a_binary_file_is_refused_and_leaves_no_run(bench: ServiceBench, tmp_path: Path):
