@@ -383,7 +383,7 @@ class FakeService:
             staleness_max=spec.staleness,
             verdict=newest.verdict if newest else None,
             confidence=newest.confidence if newest else None,
-            open_alerts=0,
+            open_alerts=None,
             open_stage=None if over else self._open_stage(spec),
             time_estimated=spec.time_estimated,
         )

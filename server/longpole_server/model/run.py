@@ -57,7 +57,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run as it stands in a list."""
+    """A run as it stands in a list.
+
+    Attributes:
+        open_alerts: Alerts that are open; None while nothing watches for any.
+    """
 
     run_id: str
     name: str
@@ -81,7 +85,7 @@ class RunSummary:
     staleness_max: float | None
     verdict: str | None
     confidence: Confidence | None
-    open_alerts: int
+    open_alerts: int | None
     open_stage: OpenStage | None
     time_estimated: bool = False
 

@@ -132,7 +132,7 @@ class RunsReader:
             staleness_max=digest.staleness_max,
             verdict=digest.verdict,
             confidence=digest.confidence,
-            open_alerts=0,
+            open_alerts=None,
             open_stage=open_stage if state in _LISTED_FIRST else None,
             time_estimated=start.time_estimated,
         )

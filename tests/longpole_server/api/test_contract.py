@@ -68,6 +68,11 @@ def test_runs(client: TestClient):
     assert (run["open_stage"]["step"], run["open_stage"]["stage"]) == (4, "gen")
 
 
+def test_alerts_that_nothing_counts_are_null_and_not_zero(client: TestClient, run_path: str):
+    for run in (get(client, "/api/v1/runs")["runs"][0], get(client, run_path)):
+        assert run["open_alerts"] is None
+
+
 def test_one_run(client: TestClient, run_path: str):
     run = get(client, run_path)
     assert set(run) == RUN_DETAIL_KEYS
