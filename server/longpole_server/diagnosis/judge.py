@@ -11,6 +11,7 @@ from longpole_server.diagnosis.inside_gen import look_at
 from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.thresholds import Limits, resolve_limits
 from longpole_server.diagnosis.view import View, make_view
+from longpole_server.diagnosis.wording import no_closed_step
 from longpole_server.model.diagnosis import Diagnosis, Mfu, Outside, StepVerdict, Throughput
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.step import Step
@@ -23,6 +24,7 @@ def diagnose(
     steps: Sequence[StepFacts],
     baseline: Baseline | None = None,
     *,
+    asked: tuple[int | None, int | None] = (None, None),
     attempt_starts: Mapping[int, int] | None = None,
     overrides: Mapping[str, float] | None = None,
 ) -> Diagnosis:
@@ -32,6 +34,8 @@ def diagnose(
         run: What the run says about itself.
         steps: Steps in order, the latest attempt of each; open ones are excluded.
         baseline: What is usual for this run, None when nothing is known.
+        asked: First and last step as they were asked for, where they were: the diagnosis names
+            them in place of the first and last of `steps`.
         attempt_starts: First step of each attempt: it warms up and is left out where its attempt
             has three steps or more. None takes the first step seen of each attempt.
         overrides: Thresholds by name, in place of the defaults.
@@ -45,8 +49,8 @@ def diagnose(
     limits = resolve_limits(overrides)
     looks = [look_at(run, facts, limits) for facts in steps]
     view = make_view(run, looks, baseline, limits, attempt_starts)
-    decision = decide(view) if view.window.judged else _undecided(steps)
-    return _assemble(view, steps, decision, _judge_steps(view, baseline, limits))
+    decision = decide(view) if view.window.judged else _undecided(steps, asked)
+    return _assemble(view, steps, asked, decision, _judge_steps(view, baseline, limits))
 
 
 def diagnose_step(
@@ -64,11 +68,11 @@ def diagnose_step(
     return diagnose(run, [facts], baseline, overrides=overrides)
 
 
-def _undecided(steps: Sequence[StepFacts]) -> Decision:
+def _undecided(steps: Sequence[StepFacts], asked: tuple[int | None, int | None]) -> Decision:
     if any(facts.step.duration_s for facts in steps):
         summary = "Steps are known, but not what their time is spent on."
     else:
-        summary = "No step is closed yet: there is nothing to judge."
+        summary = no_closed_step(*asked)
     return Decision(None, None, None, summary, None, (), ())
 
 
@@ -99,19 +103,21 @@ def _shares_of_step(step: Step) -> dict[str, float]:
 def _assemble(
     view: View,
     steps: Sequence[StepFacts],
+    asked: tuple[int | None, int | None],
     decision: Decision,
     verdicts: tuple[StepVerdict, ...],
 ) -> Diagnosis:
     run, window = view.run, view.window
     numbers = [facts.step.step for facts in steps]
-    notes = collect_notes(view, steps)
+    notes = collect_notes(view, steps, asked)
+    first, last = asked
     return Diagnosis(
         run_id=run.run_id,
         run_name=run.name,
         system=run.system,
         mode=view.mode,
-        first_step=min(numbers, default=None),
-        last_step=max(numbers, default=None),
+        first_step=min(numbers, default=None) if first is None else first,
+        last_step=max(numbers, default=None) if last is None else last,
         num_judged=len(window.judged),
         excluded=window.excluded,
         verdict=decision.verdict,

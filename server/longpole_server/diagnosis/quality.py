@@ -4,12 +4,23 @@ from collections.abc import Sequence
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.view import View
+from longpole_server.diagnosis.wording import no_closed_step
 from longpole_server.model.facts import StepFacts
 from longpole_server.model.step import Note
 
 
-def collect_notes(view: View, steps: Sequence[StepFacts]) -> tuple[Note, ...]:
-    """Return one note for each kind of trouble, over the steps it concerns."""
+def collect_notes(
+    view: View,
+    steps: Sequence[StepFacts],
+    asked: tuple[int | None, int | None] = (None, None),
+) -> tuple[Note, ...]:
+    """Return one note for each kind of trouble, over the steps it concerns.
+
+    Args:
+        view: The judged steps.
+        steps: All steps of the range.
+        asked: The range as it was asked for.
+    """
     merged: dict[tuple[str, str | None], Note] = {}
     counts: dict[tuple[str, str | None], int] = {}
     for facts in steps:
@@ -19,8 +30,7 @@ def collect_notes(view: View, steps: Sequence[StepFacts]) -> tuple[Note, ...]:
             merged[key] = _merge(merged.get(key), note, facts.step.step)
     notes = [_counted(note, counts[key]) for key, note in merged.items()]
     if not any(facts.step.duration_s for facts in steps):
-        summary = "No step is closed yet: there is nothing to judge."
-        notes.append(Note("no_closed_step", "warning", summary))
+        notes.append(Note("no_closed_step", "warning", no_closed_step(*asked)))
     elif not view.window.judged:
         summary = "Steps report no stage: what their time is spent on is not known."
         notes.append(Note("no_stage", "warning", summary))

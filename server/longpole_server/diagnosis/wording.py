@@ -3,6 +3,19 @@
 from longpole.conventions import stages
 
 
+def no_closed_step(first: int | None, last: int | None) -> str:
+    """Return that an inclusive range of steps, None where it is open, holds none to judge."""
+    if first is None and last is None:
+        return "No step is closed yet: there is nothing to judge."
+    if last is None:
+        where = f"from {first} on"
+    elif first is None:
+        where = f"up to {last}"
+    else:
+        where = f"between {first} and {last}"
+    return f"No closed step {where}: there is nothing to judge."
+
+
 def percent(ratio: float) -> str:
     """Return a ratio as whole percent; below 1 % with one digit."""
     return f"{ratio * 100:.0f} %" if ratio >= 0.0095 else f"{ratio * 100:.1f} %"

@@ -171,7 +171,16 @@ class StoreService:
         )
 
     def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
-        """Diagnose a range; without one, the last 20 judged steps."""
+        """Diagnose a range; without one, the last 20 judged steps.
+
+        Raises:
+            NotFoundError: There is no such run.
+            BadRequestError: The range ends before it begins.
+        """
+        if first is not None and last is not None and first > last:
+            raise BadRequestError(
+                f"from {first} to {last} is no range of steps", hint="`from` is at most `to`"
+            )
         rows = self._runs.list_attempts(run_id)
         digest = self._runs.get_digest(run_id)
         if first is None and last is None:
@@ -187,6 +196,7 @@ class StoreService:
             make_run_facts(rows[-1].start, self._reader.list_run_gpus(run_id)),
             self._facts.read_steps(steps),
             baseline,
+            asked=(first, last),
             attempt_starts=attempt_starts,
         )
         return replace(diagnosis, data_quality=(*diagnosis.data_quality, *list_notes(rows)))

@@ -156,6 +156,27 @@ def test_diagnosis(client: TestClient, run_path: str):
     assert [step["step"] for step in part["steps"]] == [2]
 
 
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ("from=100", "from 100 on"),
+        ("to=0", "up to 0"),
+        ("from=100&to=200", "between 100 and 200"),
+        ("from=4", "from 4 on"),
+    ],
+)
+def test_a_diagnosis_of_a_range_without_closed_steps_names_the_range(
+    client: TestClient, run_path: str, query: str, where: str
+):
+    diagnosis = get(client, f"{run_path}/diagnosis?{query}")
+    said = f"No closed step {where}: there is nothing to judge."
+    assert diagnosis["summary"] == said
+    assert said in [note["summary"] for note in diagnosis["data_quality"]]
+    asked = dict(pair.split("=") for pair in query.split("&"))
+    for bound, number in asked.items():
+        assert diagnosis["window"][bound] == int(number)
+
+
 def test_metrics(client: TestClient, run_path: str):
     series = get(client, f"{run_path}/metrics?name=reward_mean")
     assert set(series) == {"name", "points", "next"}

@@ -49,6 +49,7 @@ def test_what_does_not_exist_is_404(client: TestClient, path: str):
         "/metrics",
         "/metrics?name=",
         "/diagnosis?from=x",
+        "/diagnosis?from=3&to=2",
     ],
 )
 def test_what_makes_no_sense_is_400(client: TestClient, run_path: str, query: str):
