@@ -33,7 +33,14 @@ class OpenStage:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of a run."""
+    """One start of a run.
+
+    Attributes:
+        ended_ns: When it ended, None while it goes on or when nobody knows.
+        status: As its end was reported: `finished`, `crashed`, ...; `superseded` when it never
+            said that it ended and a later attempt followed: then `ended_ns` is the later one's
+            start, or its own last sign of life where that came before.
+    """
 
     attempt: int
     started_ns: int

@@ -1,4 +1,7 @@
-"""Which run holds which GPU: joined anew every few seconds, written when something changed."""
+"""Which run holds which GPU: joined anew every few seconds, written when something changed.
+
+An attempt holds its GPUs until it ends; one that was superseded, until then.
+"""
 
 import logging
 import threading
@@ -9,6 +12,7 @@ from longpole_server.analysis.join import GpuIdentity, RunWindow, join_gpus
 from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.service.revisions import Revisions
+from longpole_server.service.run_states import end_superseded
 from longpole_server.service.serial_writer import SerialWriter
 
 _logger = logging.getLogger(__name__)
@@ -72,7 +76,7 @@ class GpuJoiner:
         gpus = self._reader.list_gpus(since_ns)
         rows = [
             row
-            for row in self._reader.list_attempts()
+            for row in end_superseded(self._reader.list_attempts())
             if row.last_seen_ns >= since_ns and not row.start.imported
         ]
         if not gpus or not rows:

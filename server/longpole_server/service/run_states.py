@@ -1,10 +1,11 @@
 """What state a run is in, and what it is doing right now: pure functions of what was heard."""
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole.conventions.attributes import LEDGER_ROLES, STEP_STAGE
-from longpole_server.model.records import StageSpan, StageStart
+from longpole_server.model.records import RunEnd, StageSpan, StageStart
 from longpole_server.model.run import OpenStage, RunState
 from longpole_server.read import AttemptRow
 
@@ -15,6 +16,8 @@ STALLED_AFTER_S = 120.0
 FIRST_STEP_PATIENCE_S = 1_800.0
 # What `rl.run.end` says when all is well; any other status is a crash.
 FINISHED_STATUSES = frozenset({"finished", "completed", "success", "succeeded", "ok", "done"})
+# Of an attempt that did not say how it ended before another one began.
+SUPERSEDED = "superseded"
 # Windows that are open repeat themselves every 10 s; one that misses three is over.
 _HEARTBEATS_MISSED_NS = 35 * 10**9
 # A span and the announcement of its start may read the clock apart.
@@ -58,6 +61,29 @@ def judge_state(
     )
     last_progress_ns = max(row.start.started_ns, last_closed_ns or 0)
     return "stalled" if now_ns - last_progress_ns > patience_s * 1e9 else "live"
+
+
+def end_superseded(rows: Sequence[AttemptRow]) -> list[AttemptRow]:
+    """Return attempts so that those that a later one of their run followed have an end.
+
+    One that never said that it ended is over when the next one starts, or with its own last sign
+    of life where that came before. Its status is `superseded`.
+
+    Args:
+        rows: Attempts of any runs, in any order.
+
+    Returns:
+        The same by run and attempt.
+    """
+    in_order = sorted(rows, key=lambda row: (row.start.run_id, row.start.attempt))
+    ended: list[AttemptRow] = []
+    for row, following in itertools.zip_longest(in_order, in_order[1:]):
+        start = row.start
+        if row.end is None and following is not None and following.start.run_id == start.run_id:
+            ended_ns = max(start.started_ns, min(following.start.started_ns, row.last_seen_ns))
+            row = replace(row, end=RunEnd(start.run_id, start.attempt, ended_ns, SUPERSEDED))
+        ended.append(row)
+    return ended
 
 
 def choose_controller(starts: Sequence[StageStart]) -> list[StageStart]:

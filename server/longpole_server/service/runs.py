@@ -11,7 +11,12 @@ from longpole_server.model.step import Note
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.service.digests import RunDigest, read_digest
 from longpole_server.service.revisions import Revisions
-from longpole_server.service.run_states import choose_controller, find_open_stage, judge_state
+from longpole_server.service.run_states import (
+    choose_controller,
+    end_superseded,
+    find_open_stage,
+    judge_state,
+)
 
 # Announcements of the open step were heard since the step before it ended; clocks may differ.
 _CLOCK_SLACK_NS = 60 * 10**9
@@ -77,7 +82,7 @@ class RunsReader:
 
     def list_attempts(self, run_id: str) -> Sequence[AttemptRow]:
         """Return a run's attempts in order. Raises `NotFoundError` when there is none."""
-        rows = sorted(self._reader.list_attempts(run_id), key=lambda row: row.start.attempt)
+        rows = end_superseded(self._reader.list_attempts(run_id))
         if not rows:
             raise NotFoundError(f"no run {run_id!r}", hint="GET /api/v1/runs lists all runs")
         return rows

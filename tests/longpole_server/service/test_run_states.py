@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from longpole_server.model.records import RunEnd, StageStart
@@ -5,6 +7,7 @@ from longpole_server.read import AttemptRow
 from longpole_server.service.run_states import (
     Usual,
     choose_controller,
+    end_superseded,
     find_open_stage,
     judge_state,
 )
@@ -67,6 +70,34 @@ def test_the_first_step_may_take_its_time():
 def test_silence_of_all_processes_is_lost():
     assert state(now_s=119.0, last_seen_s=0.0, last_closed_s=0.0, usual_s=100.0) == "live"
     assert state(now_s=121.0, last_seen_s=0.0, last_closed_s=0.0, usual_s=100.0) == "lost"
+
+
+def attempt_row(
+    number: int, started_s: float, last_seen_s: float, run_id: str = "run"
+) -> AttemptRow:
+    script = RunScript(run_id, number, RUN.at(started_s))
+    return AttemptRow(script.start().run_starts[0], None, RUN.at(last_seen_s))
+
+
+def test_an_attempt_that_crashed_and_was_resumed_has_an_end():
+    crashed, cut_short, newest, other = end_superseded(
+        [
+            attempt_row(3, 200.0, 210.0),
+            attempt_row(1, 0.0, 50.0),
+            attempt_row(2, 100.0, 205.0),
+            attempt_row(1, 0.0, 40.0, "run/other"),
+        ]
+    )
+    assert crashed.end == RunEnd("run", 1, RUN.at(50.0), "superseded")
+    assert cut_short.end == RunEnd("run", 2, RUN.at(200.0), "superseded")
+    assert newest.end is None
+    assert other.end is None
+
+
+def test_an_end_that_was_reported_is_kept():
+    said = RunEnd("run", 1, RUN.at(30.0), "crashed")
+    first = replace(attempt_row(1, 0.0, 30.0), end=said)
+    assert end_superseded([first, attempt_row(2, 100.0, 110.0)])[0].end == said
 
 
 def announce(step: int, stage: str, start_s: float, seen_s: float | None = None) -> StageStart:

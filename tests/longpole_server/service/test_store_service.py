@@ -142,6 +142,27 @@ def test_the_join_is_written_once_as_long_as_nothing_changes(bench: ServiceBench
     assert bench.changes.current.version == version
 
 
+def test_a_crashed_and_resumed_attempt_ends_and_releases_its_gpus(bench: ServiceBench, run_id: str):
+    gpu = f"GPU-of-{run_id}"
+    first = RunScript(run_id, host="node-5", gpu_ids=(gpu,))
+    again = RunScript(
+        run_id, attempt=2, begin_ns=first.at(30.0), pid=5_000, host="node-5", gpu_ids=(gpu,)
+    )
+    bench.clock.seconds = 12.0
+    bench.write(first.start(), gpu_samples(gpu, 0, 0, 12, 0.9, host="node-5"))
+    bench.write(first.whole_step(1, 0.0))
+    bench.clock.seconds = 32.0
+    bench.write(again.start(), gpu_samples(gpu, 0, 12, 32, 0.9, host="node-5"))
+    assert bench.joiner.join()
+    attempts = bench.service.get_run(run_id).attempts
+    assert [(attempt.ended_ns, attempt.status) for attempt in attempts] == [
+        (first.at(10.0), "superseded"),
+        (None, None),
+    ]
+    held = bench.reader.list_run_gpus(run_id)
+    assert [(gpu.attempt, gpu.until_ns) for gpu in held] == [(1, first.at(10.0)), (2, None)]
+
+
 def test_steps_that_came_before_their_gpus_get_them(bench: ServiceBench, run_id: str):
     run = RunScript(run_id, host="node-8", gpu_ids=(f"GPU-of-{run_id}",))
     bench.write(run.start(), run.whole_step(1, 0.0))
