@@ -46,9 +46,19 @@ class Announcer:
         self._announce(attempt, start, into)
 
     def see_process(
-        self, attempt: Attempt, sender: Sender, scope: str, moments: Moments, into: Records
+        self,
+        attempt: Attempt,
+        sender: Sender,
+        scope: str,
+        moments: Moments,
+        into: Records,
+        *,
+        is_last: bool = False,
     ) -> None:
-        """Say that a process takes part: at once, then every 10 s at most."""
+        """Say that a process takes part: at once, then every 10 s at most, and when it ends.
+
+        `is_last` says that the process tells of its end.
+        """
         key = (
             attempt.run_id,
             attempt.number,
@@ -58,7 +68,8 @@ class Announcer:
             sender.instance or "",
         )
         seen_ns = self._sightings.get(key)
-        if seen_ns is not None and moments.received_ns - seen_ns < _SIGHTING_INTERVAL_NS:
+        is_recent = seen_ns is not None and moments.received_ns - seen_ns < _SIGHTING_INTERVAL_NS
+        if is_recent and not is_last:
             return
         self._sightings.pop(key, None)
         if len(self._sightings) >= _MAX_SIGHTINGS:

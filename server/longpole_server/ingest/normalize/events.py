@@ -67,7 +67,8 @@ class EventReader:
         moments = _find_moments(events, received_ns)
         attempt = self._book.place(sender, moments)
         is_leader = self._book.is_leader(sender, attempt)
-        self._announcer.see_process(attempt, sender, scope, moments, into)
+        is_last = any(event.name == names.EVENT_RUN_END for event in events)
+        self._announcer.see_process(attempt, sender, scope, moments, into, is_last=is_last)
         for event in events:
             with self.guard:
                 self._add_event(event, attempt, sender, into, is_leader=is_leader)

@@ -110,6 +110,21 @@ def test_spans_of_other_libraries_make_no_run() -> None:
     assert len(records.raw_spans) == len(records) == 3
 
 
+def test_a_process_that_ended_was_last_seen_at_its_end() -> None:
+    feed = Feed()
+    controller, worker = otlp.process(), otlp.process(role="rollout", pid=7)
+    for sender in (controller, worker):
+        feed.event(sender, "rl.run.start", 1)
+
+    seen = [
+        process.seen_ns
+        for sender in (controller, worker)
+        for process in feed.event(sender, "rl.run.end", 4).processes
+    ]
+
+    assert seen == [otlp.at(4), otlp.at(4)]
+
+
 def test_a_process_is_seen_at_once_and_then_every_ten_seconds() -> None:
     feed = Feed()
     sender = otlp.process(rl__gpu__ids=["GPU-1", "GPU-2"], service__instance__id="r0")
