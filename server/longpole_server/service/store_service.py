@@ -85,21 +85,27 @@ class StoreService:
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> Sequence[Step]:
-        """Return the steps of a range in order; the open step, if any, comes last."""
+        """Return the steps of a range in order; the open step, if any, comes last.
+
+        It starts when it was announced, whatever of it has ended already.
+        """
         run = self._runs.get_summary(run_id)
         steps = list(self._reader.list_steps(run_id, first, last))
         announced = _announced_step(run)
         if (
-            announced is not None
-            and (first is None or announced.step >= first)
-            and (last is None or announced.step <= last)
-            and not any(
-                step.step == announced.step and step.attempt == announced.attempt for step in steps
-            )
+            announced is None
+            or (first is not None and announced.step < first)
+            or (last is not None and announced.step > last)
         ):
-            steps = [step for step in steps if step.step != announced.step]
-            steps.append(announced)
-        return steps
+            return steps
+        known = next((step for step in steps if step.step == announced.step), None)
+        if known is None or known.attempt != announced.attempt:
+            return [*(step for step in steps if step is not known), announced]
+        if known.closed_by is not None:
+            return steps
+        # Until its loop span comes, the step as derived begins with its first finished stage.
+        opened = replace(known, start_ns=announced.start_ns)
+        return [opened if step is known else step for step in steps]
 
     def get_step(self, run_id: str, step: int) -> StepDetail:
         """Return one step with its timeline and its diagnosis."""
@@ -226,9 +232,9 @@ class StoreService:
         return self._reader.list_gpus(self._now_ns() - _DAY_NS)
 
     def _find_step(self, run_id: str, number: int) -> Step:
-        # Most steps asked for are derived; only the open one may still be announced alone.
+        # Most steps asked for are closed; only of the open one the announcement knows more.
         found = self._reader.list_steps(run_id, number, number)
-        if not found:
+        if not found or found[-1].closed_by is None:
             found = self.list_steps(run_id, number, number)
         if not found:
             raise NotFoundError(f"no step {number} in run {run_id!r}")

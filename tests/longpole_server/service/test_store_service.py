@@ -69,6 +69,19 @@ def test_the_announced_step_comes_last_and_is_open(bench: ServiceBench, run_id: 
     assert len(bench.service.list_steps(run_id, 1, 1)) == 1
 
 
+def test_the_open_step_starts_when_it_was_announced(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    bench.write(run.start(), run.whole_step(1, 0.0))
+    bench.write(run.announce(2, "step", 10.0), run.stages(2, 10.4, [("gen", 0.0, 1.0)]))
+    bench.clock.seconds = 13.0
+    opened = bench.service.list_steps(run_id)[-1]
+    assert (opened.step, opened.closed_by, len(opened.stages)) == (2, None, 1)
+    open_stage = find(bench, run_id).open_stage
+    assert open_stage is not None
+    assert opened.start_ns == open_stage.step_since_ns == run.at(10.0)
+    assert bench.service.get_step(run_id, 2).step.start_ns == run.at(10.0)
+
+
 def test_a_silent_run_is_lost_and_an_ended_one_is_not(bench: ServiceBench, run_id: str):
     silent, ended = RunScript(run_id + "/silent"), RunScript(run_id + "/ended")
     bench.write(silent.start(), silent.whole_step(1, 0.0))
