@@ -1,6 +1,7 @@
 """OTLP over gRPC: the three export services on `grpc.aio`, gzip, size limits, status codes."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -74,14 +75,26 @@ async def start_otlp_grpc(
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     address = f"[{host}]" if ":" in host else host
     try:
+        _try_bind(host, port)
         bound = server.add_insecure_port(f"{address}:{port}")
-    except RuntimeError as error:
+    except (OSError, RuntimeError) as error:
         raise ConfigError(
             f"Cannot listen for OTLP/gRPC on {address}:{port}.",
             hint="Another program may hold the port: choose another one, or 0 for a free one.",
         ) from error
     await server.start()
     return OtlpGrpcServer(server, bound)
+
+
+def _try_bind(host: str, port: int) -> None:
+    """Raise `OSError` when a port is taken: gRPC itself would print lines of its own as well."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.socket(family, kind, protocol) as probe:
+        # As gRPC does: connections of a server before that linger take no port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
 
 
 def _create_export(

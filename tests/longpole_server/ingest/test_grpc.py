@@ -1,5 +1,6 @@
 import asyncio
 import gzip
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -197,6 +198,23 @@ def test_a_port_that_is_taken_is_an_error_of_the_operator(
 
     with running_pipeline(tmp_path, writer, Normalizer()) as pipeline:
         asyncio.run(main(pipeline))
+
+
+def test_a_taken_port_prints_nothing_of_grpcs_own(
+    tmp_path: Path, writer: RecordingWriter, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def main(pipeline: Pipeline, port: int) -> None:
+        with pytest.raises(ConfigError, match="Cannot listen"):
+            await start_otlp_grpc(pipeline, "127.0.0.1", port, OtlpLimits())
+
+    with (
+        socket.socket() as taken,
+        running_pipeline(tmp_path, writer, Normalizer()) as pipeline,
+    ):
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        asyncio.run(main(pipeline, int(taken.getsockname()[1])))
+    assert capfd.readouterr().err == ""
 
 
 def read_status(error: grpc.aio.AioRpcError) -> Status:
