@@ -221,7 +221,12 @@ class FakeService:
         )
 
     def list_trajectories(
-        self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
+        self,
+        run_id: str,
+        step: int,
+        sort: TrajectorySort = "-duration",
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[Trajectory]:
         found = list(self._trajectories(run_id, step))
         keys: dict[str, Callable[[Trajectory], float]] = {
@@ -230,7 +235,7 @@ class FakeService:
             "start": lambda t: t.start_ns,
         }
         found.sort(key=keys[sort.removeprefix("-")], reverse=sort.startswith("-"))
-        return found[:limit]
+        return found[offset : offset + limit]
 
     def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:
         found = self._trajectories(run_id, step)

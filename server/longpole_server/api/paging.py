@@ -8,6 +8,9 @@ from longpole_server.errors import BadRequestError
 
 ItemType = TypeVar("ItemType")
 
+# No list is this long, and every database can count so far.
+_MAX_OFFSET = 1 << 53
+
 
 def cut_page(
     items: Sequence[ItemType], cursor: str | None, limit: int
@@ -40,6 +43,6 @@ def read_cursor(cursor: str | None) -> int:
         offset = int(text.removeprefix("o"))
     except ValueError:
         offset = -1
-    if offset < 0:
+    if not 0 <= offset <= _MAX_OFFSET:
         raise BadRequestError(f"no cursor {cursor!r}", hint="send back `next` as it was received")
     return offset

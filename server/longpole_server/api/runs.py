@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from longpole_server.api import documents
-from longpole_server.api.paging import cut_page, read_cursor
+from longpole_server.api.paging import cut_page, make_cursor, read_cursor
 from longpole_server.api.responses import JsonResponse
 from longpole_server.diagnosis import diagnosis_document
 from longpole_server.service import Service, TrajectorySort
@@ -41,9 +41,10 @@ def _add_sample_routes(router: APIRouter, service: Service) -> None:
     ) -> Response:
         """Samples of a step."""
         # One more than asked for tells whether there is another page.
-        wanted = min(MAX_LIMIT, read_cursor(cursor) + limit + 1)
-        samples = service.list_trajectories(run, step, sort, wanted)
-        return JsonResponse(documents.TrajectoriesPage(*cut_page(samples, cursor, limit)))
+        start = read_cursor(cursor)
+        samples = service.list_trajectories(run, step, sort, limit + 1, start)
+        following = make_cursor(start + limit) if len(samples) > limit else None
+        return JsonResponse(documents.TrajectoriesPage(samples[:limit], following))
 
     @router.get(
         "/{run:path}/trajectories/{trajectory:path}", response_model=documents.TrajectoryDocument

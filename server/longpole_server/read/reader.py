@@ -85,6 +85,7 @@ class Reader:
         phase: str | None = None,
         order: str = "-duration",
         limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[Trajectory]:
         """Return samples of a step; those of unknown step count when they end in `window_ns`."""
         return trajectories.list_trajectories(
@@ -96,6 +97,7 @@ class Reader:
             phase=phase,
             order=order,
             limit=limit,
+            offset=offset,
         )
 
     def find_trajectory(self, run_id: str, trajectory_id: str) -> Trajectory | None:

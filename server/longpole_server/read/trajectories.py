@@ -30,7 +30,7 @@ ORDER BY
         toUnixTimestamp64Nano(start_ns)
     ) ASC NULLS LAST,
     start_ns, trajectory_id, span_id
-LIMIT {limit:UInt64}
+LIMIT {limit:UInt64} OFFSET {offset:UInt64}
 """
 _ONE = """
 SELECT
@@ -71,6 +71,7 @@ def list_trajectories(
     phase: str | None,
     order: str,
     limit: int,
+    offset: int,
 ) -> Sequence[Trajectory]:
     """Return samples of a step; those of unknown step count when they end in `window_ns`.
 
@@ -83,6 +84,7 @@ def list_trajectories(
         phase: `train`, `validation`, or None for all.
         order: `-duration`, `duration`, `-output_tokens`, `output_tokens`; else by start.
         limit: At most so many.
+        offset: Leave out so many first.
     """
     start_ns, end_ns = window_ns or (0, 0)
     parameters = {
@@ -95,6 +97,7 @@ def list_trajectories(
         "phase": phase,
         "order": order,
         "limit": limit,
+        "offset": offset,
     }
     return pool.select(Trajectory, _OF_STEP, parameters)
 

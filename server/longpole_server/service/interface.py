@@ -94,9 +94,17 @@ class Service(Protocol):
         ...
 
     def list_trajectories(
-        self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
+        self,
+        run_id: str,
+        step: int,
+        sort: TrajectorySort = "-duration",
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[Trajectory]:
-        """Return samples of a step. `limit` at most 10,000."""
+        """Return samples of a step after the first `offset`.
+
+        `limit` is at most 10,001: 10,000, and one that tells of more.
+        """
         ...
 
     def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:

@@ -36,7 +36,8 @@ from longpole_server.service.interface import (
 from longpole_server.service.runs import RunsReader, list_notes
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
-MAX_TRAJECTORIES = 10_000
+# A full page of the API, and one more that tells whether another page follows.
+MAX_TRAJECTORIES = 10_001
 GPU_FIELDS = frozenset(metric.column for metric in GPU_METRICS)
 _MAX_GAP_BINS = 600
 _DAY_NS = 86_400 * 10**9
@@ -130,14 +131,25 @@ class StoreService:
         )
 
     def list_trajectories(
-        self, run_id: str, step: int, sort: TrajectorySort = "-duration", limit: int = 100
+        self,
+        run_id: str,
+        step: int,
+        sort: TrajectorySort = "-duration",
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[Trajectory]:
-        """Return samples of a step. `limit` at most 10,000."""
+        """Return samples of a step after the first `offset`. `limit` at most 10,001."""
         if not 1 <= limit <= MAX_TRAJECTORIES:
             raise BadRequestError(f"limit must be 1 to {MAX_TRAJECTORIES:,}, not {limit:,}")
         found = self._find_step(run_id, step)
         return self._reader.list_trajectories(
-            run_id, found.attempt, step, sample_window_ns(found), order=sort, limit=limit
+            run_id,
+            found.attempt,
+            step,
+            sample_window_ns(found),
+            order=sort,
+            limit=limit,
+            offset=offset,
         )
 
     def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:

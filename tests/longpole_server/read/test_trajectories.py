@@ -93,6 +93,18 @@ def test_a_limit_and_a_phase(opened: OpenedStore) -> None:
     assert list_ids(opened, phase="validation") == ["t3"]
 
 
+def test_pages_of_samples_follow_each_other(opened: OpenedStore) -> None:
+    pages = [
+        opened.reader.list_trajectories("samples", 1, 5, None, limit=3, offset=offset)
+        for offset in (0, 3, 6)
+    ]
+    assert [[sample.trajectory_id for sample in page] for page in pages] == [
+        ["t3", "t0", "t2"],
+        ["t1"],
+        [],
+    ]
+
+
 def test_samples_of_unknown_step_count_where_they_end(opened: OpenedStore) -> None:
     window_ns = (BASE_NS, BASE_NS + 5 * SECOND_NS + 4)
     assert list_ids(opened, window_ns) == ["t4", "t3", "t0", "t2", "t1"]

@@ -298,7 +298,7 @@ def test_limits_and_fields_are_checked(bench: ServiceBench, run_id: str):
     run = RunScript(run_id)
     bench.write(run.start(), run.whole_step(1, 0.0))
     with pytest.raises(BadRequestError):
-        bench.service.list_trajectories(run_id, 1, limit=10_001)
+        bench.service.list_trajectories(run_id, 1, limit=10_002)
     with pytest.raises(BadRequestError):
         bench.service.get_gpu_heatmap(run_id, "drop table", 0, 1, 1)
     with pytest.raises(BadRequestError):
