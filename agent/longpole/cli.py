@@ -38,9 +38,13 @@ _USAGE = "usage: longpole COMMAND [options]\n\ncommands:\n"
 def main(arguments: Sequence[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run the command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in {"-h", "--help", "help"}:
+    if not words:
         print(_describe(commands))
-        return 0 if words else 2
+        print("longpole: a command is missing; see longpole --help", file=sys.stderr)
+        return 2
+    if words[0] in {"-h", "--help", "help"}:
+        print(_describe(commands))
+        return 0
     if words[0] in {"version", "--version", "-V"}:
         print(f"longpole {__version__}")
         return 0

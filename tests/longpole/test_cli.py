@@ -22,6 +22,17 @@ def test_help_lists_every_command(
     assert all(f"  {name} " in listed for name in COMMANDS)
 
 
+def test_a_missing_command_is_one_line_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert said.err == "longpole: a command is missing; see longpole --help\n"
+    assert "commands:" in said.out
+    main(["--help"])
+    assert capsys.readouterr().err == ""
+
+
 def test_unknown_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dance"]) == 2
     assert capsys.readouterr().err == "longpole: no command 'dance'; see longpole --help\n"
