@@ -59,7 +59,6 @@ def shell_layout() -> Component:
             dcc.Store(id="paused", data=False),
             dcc.Store(id="theme", storage_type="local", data=DEFAULT_THEME),
             dcc.Store(id="zone"),
-            dcc.Interval(id="second", interval=1000),
             dmc.AppShell(
                 [
                     dmc.AppShellHeader(_header(), className="lp-header"),
@@ -98,7 +97,7 @@ def _header() -> Component:
             html.Div(id="crumbs", className="lp-crumbs"),
             html.Div(className="lp-spring"),
             html.Div(
-                [html.I(className="lp-connection-dot"), html.Span("connecting", id="connection")],
+                [html.I(className="lp-connection-dot"), html.Span(id="connection")],
                 id="connection-pill",
                 className="lp-connection",
                 role="status",
@@ -110,7 +109,7 @@ def _header() -> Component:
                 title="Pause (space)",
                 **attributes(aria_label="Pause or resume live updates"),
             ),
-            html.Button("Jump to live", id="jump", className="lp-button lp-jump", hidden=True),
+            html.Button("Jump to live", id="jump", className="lp-button lp-jump"),
             html.Button(
                 html.I(className="lp-icon lp-icon-theme"),
                 id="theme-toggle",
@@ -160,19 +159,6 @@ def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
         State("theme", "data"),
     )
     client("applyTheme", Output("theme-provider", "forceColorScheme"), Input("theme", "data"))
-    client(
-        "connection",
-        Output("connection", "children"),
-        Output("connection-pill", "data-state"),
-        Output("connection-notice", "children"),
-        Output("jump", "hidden"),
-        Output("pause", "data-paused"),
-        Input("second", "n_intervals"),
-        Input(TICK_ID, "data"),
-        Input("paused", "data"),
-        Input("url", "search"),
-        State("live", "data"),
-    )
     client("crumbs", Output("crumbs", "children"), Input("url", "pathname"), Input("url", "search"))
 
 

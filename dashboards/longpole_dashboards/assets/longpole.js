@@ -11,6 +11,8 @@
   let serverOffsetMs = 0;
   let heardMs = 0;
   let lastTick = null;
+  let shownTick = null;
+  let isPaused = false;
   const serverNowMs = () => Date.now() + serverOffsetMs;
 
   function formatDuration(seconds) {
@@ -27,10 +29,14 @@
 
   /* -- time that passes ------------------------------------------------------------------ */
 
+  /* Only what differs: what is written here is itself a change that is watched for. */
+  function write(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
+
   function tickAges() {
     document.querySelectorAll("[data-since-ms]:not(.lp-gauge)").forEach((element) => {
-      const text = formatDuration((serverNowMs() - Number(element.dataset.sinceMs)) / 1000);
-      if (element.textContent !== text) element.textContent = text;
+      write(element, formatDuration((serverNowMs() - Number(element.dataset.sinceMs)) / 1000));
     });
     document.querySelectorAll(".lp-gauge").forEach(tickGauge);
   }
@@ -53,9 +59,36 @@
       words = `${(age / longest).toFixed(1)} × the longest so far`;
       if (level === "hang") words += ": it may hang";
     }
-    gauge.dataset.level = level;
-    gauge.querySelector("[data-age]").textContent = formatDuration(age);
-    gauge.querySelector(".lp-gauge-words").textContent = words;
+    if (gauge.dataset.level !== level) gauge.dataset.level = level;
+    write(gauge.querySelector("[data-age]"), formatDuration(age));
+    write(gauge.querySelector(".lp-gauge-words"), words);
+  }
+
+  /* How fresh the page is: in the header, and as a notice when the server is gone. */
+  function showConnection() {
+    const pill = document.getElementById("connection-pill");
+    if (!pill) return;
+    const [state, text, notice] = describeConnection();
+    if (pill.dataset.state !== state) pill.dataset.state = state;
+    write(document.getElementById("connection"), text);
+    write(document.getElementById("connection-notice"), notice);
+    const isBehind = isPaused || getQuery("time") !== null;
+    document.getElementById("jump").dataset.shown = isBehind ? "yes" : "no";
+    document.getElementById("pause").dataset.paused = isPaused ? "yes" : "no";
+  }
+
+  function describeConnection() {
+    if (!heardMs) return ["connecting", "connecting", ""];
+    const asOfMs = shownTick ? shownTick.as_of_ms : 0;
+    const asOf = asOfMs ? `data as of ${formatClock(asOfMs)}` : "waiting for data";
+    const silentS = (Date.now() - heardMs) / 1000;
+    if (silentS * 1000 > LOST_AFTER_MS) {
+      const notice = `Connection to the server lost ${formatDuration(silentS)} ago. Trying again.`;
+      return ["lost", asOf, notice];
+    }
+    if (isPaused) return ["paused", `paused, ${asOf}`, ""];
+    if (asOfMs && serverNowMs() - asOfMs > QUIET_AFTER_MS) return ["quiet", `no new ${asOf}`, ""];
+    return ["live", asOf, ""];
   }
 
   let tickPlanned = false;
@@ -69,7 +102,10 @@
     });
   }
 
-  window.setInterval(tickAges, 1000);
+  window.setInterval(() => {
+    tickAges();
+    showConnection();
+  }, 1000);
   new MutationObserver(planTick).observe(
     document.documentElement,
     { childList: true, subtree: true, attributes: true, attributeFilter: ["data-since-ms"] }
@@ -81,6 +117,7 @@
     if (href === location.pathname + location.search) return;
     history[replace ? "replaceState" : "pushState"]({}, "", href);
     window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+    showConnection();
     if (!replace) window.scrollTo(0, 0);
   }
 
@@ -165,8 +202,11 @@
         heardMs = Date.now();
         serverOffsetMs = tick.now_ms - heardMs;
       }
-      if (paused || (live && live.version === tick.version)) return NO_UPDATE();
-      return tick;
+      isPaused = Boolean(paused);
+      const goesOn = !paused && !(live && live.version === tick.version);
+      if (goesOn) shownTick = tick;
+      showConnection();
+      return goesOn ? tick : NO_UPDATE();
     },
 
     pause(pauseClicks, jumpClicks, paused) {
@@ -189,30 +229,6 @@
       document.documentElement.dataset.agThemeMode = chosen;
       document.body.dataset.agThemeMode = chosen;
       return chosen;
-    },
-
-    connection(seconds, tick, paused, search, live) {
-      const silentMs = Date.now() - heardMs;
-      const zoomed = getQuery("time") !== null;
-      const asOf = live ? `data as of ${formatClock(live.as_of_ms)}` : "";
-      let state = "live";
-      let text = asOf || "waiting for data";
-      let notice = "";
-      if (!heardMs) {
-        state = "connecting";
-        text = "connecting";
-      } else if (silentMs > LOST_AFTER_MS) {
-        state = "lost";
-        text = asOf;
-        notice = `Connection to the server lost ${formatDuration(silentMs / 1000)} ago. Trying again; what you see is from ${formatClock(live ? live.as_of_ms : heardMs)}.`;
-      } else if (paused) {
-        state = "paused";
-        text = `paused, ${asOf}`;
-      } else if (live && serverNowMs() - live.as_of_ms > QUIET_AFTER_MS) {
-        state = "quiet";
-        text = `no new data, ${asOf}`;
-      }
-      return [text, state, notice, !(paused || zoomed), paused ? "yes" : "no"];
     },
 
     crumbs(pathname, search) {

@@ -28,8 +28,8 @@ RANGES = ("40", "200", "all")
 SPANS = ("10", "30", "120")
 MAX_HEAT_BINS = 720
 # A live heat-map moves on in strides, so that its picture does not change at every tick.
-_HEAT_STRIDE_NS = 2 * NS_PER_S
-_HEAT_STRIDES = 300
+_HEAT_STRIDE_NS = 3 * NS_PER_S
+_HEAT_STRIDES = 200
 # A step that changes after it was closed is read again by then.
 _CORRECTION_STRIDE_NS = 10 * NS_PER_S
 
