@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from longpole.options import OptionParser
 from longpole_sim.cluster import Cluster
 from longpole_sim.demo import DemoError, DemoSettings, default_run_id, run_demo
 from longpole_sim.scenarios import DEFAULT_SCENARIO, SCENARIOS
@@ -19,18 +19,10 @@ _MAX_GPUS_PER_NODE = 16
 _MIN_SPEED, _MAX_SPEED = 0.1, 100.0
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
-        raise SystemExit(2)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status: 0 done, 1 failed, 2 bad arguments."""
     try:
-        settings = parse_settings(arguments)
+        settings = parse_settings(arguments, os.environ)
     except SystemExit as end:
         return int(end.code or 0)
     try:
@@ -41,13 +33,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def parse_settings(arguments: Sequence[str]) -> DemoSettings:
-    """Return what the arguments ask for.
+def parse_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> DemoSettings:
+    """Return what the arguments, and for options not given the environment, ask for.
 
     Raises:
         SystemExit: With 2 when they are wrong, with 0 after showing the help.
     """
-    options = _parser().parse_args(list(arguments))
+    options = _make_parser().parse(arguments, environ)
     run_id: str = options.run_id or default_run_id(options.scenario)
     cluster = Cluster(options.nodes, options.gpus, tag=run_id, host_prefix=options.host_prefix)
     return DemoSettings(
@@ -61,18 +53,18 @@ def parse_settings(arguments: Sequence[str]) -> DemoSettings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _make_parser() -> OptionParser:
+    parser = OptionParser(
         prog="longpole demo",
         description="Simulate a training run and report it through real agents to a server.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="scenarios:\n" + "\n".join(_describe_scenarios()),
+        epilog="Every option --a-b is also LONGPOLE_A_B.\n\nscenarios:\n"
+        + "\n".join(_describe_scenarios()),
     )
-    environment = os.environ
     parser.add_argument(
         "--server",
         type=_server,
-        default=environment.get("LONGPOLE_SERVER", _DEFAULT_SERVER),
+        default=_DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {_DEFAULT_SERVER})",
     )
@@ -102,7 +94,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--token-file",
         type=Path,
-        default=_path(environment.get("LONGPOLE_TOKEN_FILE")),
         metavar="FILE",
         help="the token that the server asks for",
     )
@@ -149,10 +140,6 @@ def _speed(text: str) -> float:
             f"{text!r} is not a number from {_MIN_SPEED} to {_MAX_SPEED:.0f}"
         )
     return speed
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
 
 
 def _say(line: str) -> None:

@@ -1,4 +1,5 @@
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -7,7 +8,7 @@ from longpole_sim.scenarios import SCENARIOS
 
 
 def test_defaults_are_two_nodes_of_eight_gpus_without_end() -> None:
-    settings = parse_settings(["--server", "http://host:1234/"])
+    settings = parse_settings(["--server", "http://host:1234/"], {})
     assert settings.server == "http://host:1234"
     assert settings.run.cluster.nodes == 2
     assert settings.run.cluster.gpus_per_node == 8
@@ -17,13 +18,13 @@ def test_defaults_are_two_nodes_of_eight_gpus_without_end() -> None:
 
 
 def test_two_demos_get_different_runs_and_gpus() -> None:
-    first, second = parse_settings([]), parse_settings([])
+    first, second = parse_settings([], {}), parse_settings([], {})
     assert first.run_id != second.run_id
     assert first.run.cluster.node_gpu_uuids(0) != second.run.cluster.node_gpu_uuids(0)
 
 
 def test_the_address_of_a_run_is_quoted() -> None:
-    settings = parse_settings(["--server", "http://host:1", "--run-id", "team/a b"])
+    settings = parse_settings(["--server", "http://host:1", "--run-id", "team/a b"], {})
     assert settings.url == "http://host:1/run?id=team%2Fa%20b"
 
 
@@ -68,3 +69,48 @@ def test_an_unreachable_server_is_one_line_and_status_1(
     said = capsys.readouterr()
     assert f"no server answers at {address}" in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_every_option_may_stand_in_the_environment(tmp_path: Path) -> None:
+    settings = parse_settings(
+        ["--nodes", "3"],
+        {
+            "LONGPOLE_SERVER": "http://host:1/",
+            "LONGPOLE_NODES": "never read: the option wins",
+            "LONGPOLE_GPUS": "4",
+            "LONGPOLE_STEPS": "7",
+            "LONGPOLE_SPEED": "2.5",
+            "LONGPOLE_SCENARIO": "balanced",
+            "LONGPOLE_RUN_ID": "team/run",
+            "LONGPOLE_PROJECT": "team",
+            "LONGPOLE_SEED": "",
+            "LONGPOLE_TOKEN_FILE": str(tmp_path / "token"),
+            "LONGPOLE_ONCE_READY_FILE": str(tmp_path / "ready"),
+        },
+    )
+    assert settings.server == "http://host:1"
+    assert (settings.run.cluster.nodes, settings.run.cluster.gpus_per_node) == (3, 4)
+    assert (settings.last_step, settings.run.speed) == (7, 2.5)
+    assert settings.run.scenario.name == "balanced"
+    assert (settings.run_id, settings.project) == ("team/run", "team")
+    assert (settings.token_file, settings.ready_file) == (tmp_path / "token", tmp_path / "ready")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "complaint"),
+    [
+        ("LONGPOLE_NODES", "0", "LONGPOLE_NODES: '0' is not a whole number from 1 to 64"),
+        ("LONGPOLE_SERVER", "host:1", "LONGPOLE_SERVER: 'host:1' is not an address"),
+        ("LONGPOLE_SCENARIO", "chaos", "LONGPOLE_SCENARIO: invalid choice: 'chaos'"),
+        ("LONGPOLE_SEED", "many", "LONGPOLE_SEED: invalid int value: 'many'"),
+    ],
+)
+def test_a_bad_variable_is_named(
+    variable: str, text: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse_settings([], {variable: text})
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"longpole demo: {complaint}")
+    assert line.endswith("; see longpole demo --help")

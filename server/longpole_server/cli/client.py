@@ -115,6 +115,11 @@ def quote_segment(text: str) -> str:
     return urllib.parse.quote(text, safe="")
 
 
+def is_address(text: str) -> bool:
+    """Tell whether a text is the address of a server."""
+    return _find_host(text) is not None
+
+
 def _find_host(address: str) -> str | None:
     """Return the host of an HTTP address, None when it is no such address."""
     try:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longpole.options import OptionParser
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
-from longpole_server.cli.parsing import OneLineParser
 from longpole_server.cli.report import render_report
 from longpole_server.diagnosis import diagnose, diagnosis_document
 from longpole_server.errors import ConfigError, NotFoundError, ServerError, UnreadableLogError
@@ -69,7 +69,7 @@ def _silence_output() -> None:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = OneLineParser(
+    parser = OptionParser(
         prog="longpole diagnose", description="Say what a training log is waiting for, with proof."
     )
     parser.add_argument(

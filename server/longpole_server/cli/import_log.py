@@ -5,11 +5,17 @@ import os
 import stat
 import sys
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, quote_segment, read_token
-from longpole_server.cli.parsing import OneLineParser
+from longpole.options import OptionParser
+from longpole_server.cli.client import (
+    DEFAULT_SERVER,
+    ServerClient,
+    is_address,
+    quote_segment,
+    read_token,
+)
 from longpole_server.errors import BadRequestError, ConfigError, ServerError, UnreadableLogError
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
@@ -17,27 +23,38 @@ _DONE, _FAILED, _REFUSED = 0, 1, 2
 
 def main(arguments: Sequence[str]) -> int:
     """Send every file. Exit status: 0 done, 1 failed, 2 a file or an argument makes no sense."""
-    options = _parse(arguments)
+    options = _parse(arguments, os.environ)
     if options.run and len(options.files) > 1:
-        print("longpole import: --run names one run, so it takes one file", file=sys.stderr)
+        origin = options.origins["run"]
+        print(f"longpole import: {origin} names one run, so it takes one file", file=sys.stderr)
         return _REFUSED
     statuses = [_try_send(options.server, Path(file), options.run) for file in options.files]
     return max(statuses)
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = OneLineParser(
-        prog="longpole import", description="Send training logs to a server, each becomes a run."
+def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
+    parser = OptionParser(
+        prog="longpole import",
+        description="Send training logs to a server, each becomes a run.",
+        epilog="Every option --a-b is also LONGPOLE_A_B. Token: LONGPOLE_TOKEN, or the file that "
+        "LONGPOLE_TOKEN_FILE names.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="verl console log or JSONL file")
     parser.add_argument(
         "--server",
-        default=os.environ.get("LONGPOLE_SERVER", DEFAULT_SERVER),
+        type=_server,
+        default=DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
     )
     parser.add_argument("--run", metavar="ID", help="run id (default: import/ and the file's stem)")
-    return parser.parse_args(arguments)
+    return parser.parse(arguments, environ)
+
+
+def _server(text: str) -> str:
+    if not is_address(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
+    return text
 
 
 def _try_send(server: str, file: Path, run_id: str | None) -> int:

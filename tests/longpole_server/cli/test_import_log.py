@@ -22,3 +22,27 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> Non
             command([])
         assert end.value.code == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_bad_server_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "train.log")
+    monkeypatch.setenv("LONGPOLE_SERVER", "host:1")
+    for words, origin in (([file], "LONGPOLE_SERVER"), ([file, "--server", "x"], "--server")):
+        with pytest.raises(SystemExit) as end:
+            import_log.main(words)
+        assert end.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{origin}: " in line
+        assert "is not an address such as http://127.0.0.1:8470" in line
+
+
+def test_the_run_may_stand_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LONGPOLE_RUN", "team/run")
+    assert import_log.main([str(tmp_path / "a.log"), str(tmp_path / "b.log")]) == 2
+    assert capsys.readouterr().err == (
+        "longpole import: LONGPOLE_RUN names one run, so it takes one file\n"
+    )
