@@ -21,6 +21,8 @@ def format_duration(seconds: float | None) -> str:
         return ABSENT
     if seconds < 0:
         return f"−{format_duration(-seconds)}"
+    if 0 < seconds < 0.00005:
+        return "< 0.1 ms"
     if 0 < seconds < 0.00995:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 0.9995:

@@ -49,6 +49,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
     {
         "gpus": "a Longpole agent on the GPU nodes",
         "stages": "longpole.stage() around the trainer's stages, or verl's timing_s metrics",
+        "windows": "longpole.stage(); a log says how long a stage took, not when",
         "trajectories": "longpole.trajectory(), once a sample",
         "mfu": "the trainer's MFU metric, or model_config in longpole.init()",
         "throughput": "tokens_total of longpole.step(), and the run's GPU count",

@@ -239,6 +239,12 @@ def test_zooming_the_gpus_asks_for_that_time_and_jump_returns(
     page.wait_for_function("!location.search.includes('time=')")
 
 
+def test_no_chart_offers_to_leave_the_server(page: Page, server: FakeServer) -> None:
+    open_run(page, server, LIVE_RUN)
+    buttons = page.locator(".modebar-btn").evaluate_all("found => found.map(b => b.ariaLabel)")
+    assert set(buttons) == {"Download plot as a PNG", "Reset axes"}
+
+
 def test_the_decision_table_is_one_click_away(page: Page, server: FakeServer) -> None:
     open_run(page, server, LIVE_RUN)
     page.locator("#decisions-open").click()

@@ -16,6 +16,8 @@ NOON_NS = int(datetime(2026, 3, 12, 12, 0, 5, tzinfo=timezone.utc).timestamp()) 
         (None, "–"),
         (math.nan, "–"),
         (0.0, "0 ms"),
+        (0.00002, "< 0.1 ms"),
+        (0.0042, "4.2 ms"),
         (0.85, "850 ms"),
         (0.9996, "1.0 s"),
         (42.34, "42.3 s"),

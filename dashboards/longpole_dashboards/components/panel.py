@@ -23,6 +23,9 @@ _BLANK_FIGURE: dict[str, Any] = {
 _MESSAGE_PX = 160
 _GRAPH_CONFIG: Any = {
     "displaylogo": False,
+    # Plotly's own would offer to send the chart to its makers.
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
     "responsive": True,
     "showAxisDragHandles": False,
     "doubleClick": "autosize",

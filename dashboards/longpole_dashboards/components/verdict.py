@@ -38,7 +38,7 @@ def verdict_card(diagnosis: Diagnosis, *below: Component) -> Component:
                 className="lp-verdict-head",
             ),
             html.H2(verdict_title(diagnosis.verdict), className="lp-verdict-title"),
-            html.P(diagnosis.summary, className="lp-verdict-summary"),
+            html.P(with_code(diagnosis.summary), className="lp-verdict-summary"),
             html.Div([*_cause(diagnosis), *_recoverable(diagnosis)], className="lp-verdict-foot"),
             *below,
         ],
@@ -117,12 +117,23 @@ def _compared(row: Evidence) -> str:
     return f"{_COMPARED[row.compared_with.kind]} {reference}"
 
 
+def with_code(text: str) -> list[Component | str]:
+    """Return text in which what stands between backticks is set as code."""
+    return [
+        html.Code(part) if index % 2 else part for index, part in enumerate(text.split("`")) if part
+    ]
+
+
 def next_looks(looks: Sequence[NextLook]) -> Component:
     """Return what to look at next, with the configuration keys."""
     return html.Ol(
-        [html.Li([look.text, html.Div([html.Code(key) for key in look.keys])]) for look in looks],
+        [html.Li([*with_code(look.text), _keys(look)]) for look in looks],
         className="lp-next",
     )
+
+
+def _keys(look: NextLook) -> Component:
+    return html.Div([html.Code(key) for key in look.keys])
 
 
 def findings_list(findings: Sequence[Finding], notes: Sequence[Note]) -> Component:
@@ -137,7 +148,7 @@ def findings_list(findings: Sequence[Finding], notes: Sequence[Note]) -> Compone
             html.Li(
                 [
                     html.Span(severity, className=f"lp-severity lp-severity-{severity}"),
-                    html.Span(summary),
+                    html.Span(with_code(summary)),
                     html.Code(code),
                 ]
             )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from longpole.conventions import metrics
-from longpole_dashboards.figures.template import STEP_TICKS, template
+from longpole_dashboards.figures.template import step_axis, template
 from longpole_dashboards.formats import format_count, format_ratio
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
 from longpole_server.service import MetricSeries
@@ -31,8 +31,7 @@ def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure
                 f"xaxis{suffix}": {
                     "domain": [left, left + width],
                     "anchor": f"y{suffix}",
-                    **STEP_TICKS,
-                    "nticks": 4,
+                    **step_axis(*_ends(series), 4),
                     "matches": "x" if index else None,
                     "visible": bool(points),
                 },
@@ -73,6 +72,11 @@ def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure
             )
     figure.update_layout(template=template(theme), uirevision="health", margin={"l": 38, "r": 8})
     return figure
+
+
+def _ends(series: Mapping[str, MetricSeries]) -> tuple[int, int]:
+    steps = [step for found in series.values() for step, _, _ in found.points]
+    return min(steps, default=0), max(steps, default=0)
 
 
 def _caption(

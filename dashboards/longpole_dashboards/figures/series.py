@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from longpole_dashboards.figures.plotted import plotted
-from longpole_dashboards.figures.template import STEP_TICKS, message_figure, template, wrap
+from longpole_dashboards.figures.template import message_figure, step_axis, template, wrap
 from longpole_dashboards.formats import Zone, format_duration
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
@@ -30,10 +30,10 @@ def _x(steps: Sequence[Step], axis: str, zone: Zone) -> list[object]:
     return [step.step for step in steps]
 
 
-def _x_axis(axis: str) -> dict[str, Any]:
+def _x_axis(steps: Sequence[Step], axis: str, num_ticks: int) -> dict[str, Any]:
     if axis == "time":
         return {"type": "date", "tickformat": "%H:%M", "hoverformat": "%H:%M:%S"}
-    return {"type": "linear", **STEP_TICKS}
+    return step_axis(steps[0].step, steps[-1].step, num_ticks)
 
 
 def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go.Figure:
@@ -78,7 +78,7 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
         template=template(theme),
         uirevision=f"throughput-{axis}",
         margin={"t": 18},
-        xaxis=_x_axis(axis) | {"anchor": "y2"},
+        xaxis=_x_axis(closed, axis, 12) | {"anchor": "y2"},
         yaxis={"domain": [0.44, 1], "rangemode": "tozero", "nticks": 5, "fixedrange": True},
         yaxis2={
             "domain": [0, 0.28],
@@ -153,7 +153,7 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
     figure.update_layout(
         template=template(theme),
         uirevision=f"mfu-{axis}",
-        xaxis=_x_axis(axis),
+        xaxis=_x_axis(closed, axis, 6),
         yaxis={"ticksuffix": " %", "range": [0, max(50, top * 1.15)], "fixedrange": True},
     )
     return figure

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from longpole.conventions import stages
 from longpole_dashboards.figures.bars import StepBar, make_bars, order_stages
 from longpole_dashboards.figures.plotted import plotted
-from longpole_dashboards.figures.template import STEP_TICKS, template
+from longpole_dashboards.figures.template import step_axis, template
 from longpole_dashboards.formats import Zone, format_duration, format_ratio
 from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
 from longpole_server.model.run import OpenStage
@@ -124,17 +124,17 @@ def _lay_out(
     theme: ThemeName,
 ) -> None:
     top_s = _top_s(bars)
-    few = axis == "step" and len(bars) < 12
-    x_range = [bars[0].first_step - 0.6, bars[0].first_step + 11.6] if few and bars else None
+    last = max((bar.last_step for bar in bars), default=0)
+    first = min((bar.first_step for bar in bars), default=0)
+    ticks = step_axis(first, last) if axis == "step" else {"type": "date", "tickformat": "%H:%M"}
     figure.update_layout(
         template=template(theme),
         barmode="stack",
         hovermode="x unified",
         uirevision=f"{unit}-{axis}",
         xaxis={
-            **(STEP_TICKS if axis == "step" else {"tickformat": "%H:%M"}),
-            "type": "linear" if axis == "step" else "date",
-            "range": x_range,
+            **ticks,
+            "showspikes": False,
             "anchor": "y2" if has_outside else "y",
             "hoverformat": "d" if axis == "step" else "%H:%M:%S",
             "unifiedhovertitle": {"text": "<b>%{customdata[1]}</b>"}

@@ -4,14 +4,32 @@
 # pyright: reportUnknownVariableType=false
 
 from functools import cache
+from typing import Any
 
 import plotly.graph_objects as go
 
 from longpole_dashboards.theme import FONT_FAMILY, ROLES, ThemeName
 
 FONT_SIZE = 11
-# An axis of steps says so once, at its first tick.
-STEP_TICKS = {"tickformat": "d", "tickprefix": "step ", "showtickprefix": "first"}
+# A chart of fewer steps is as wide as one of this many.
+MIN_STEPS = 12
+
+
+def step_axis(first: int, last: int, num_ticks: int = 12) -> dict[str, Any]:
+    """Return a horizontal axis of whole steps, which says so once, at its first tick."""
+    few = last - first + 1 < MIN_STEPS
+    axis: dict[str, Any] = {
+        "type": "linear",
+        "tickformat": "d",
+        "tickprefix": "step ",
+        "showtickprefix": "first",
+        "nticks": num_ticks,
+    }
+    if few:
+        axis["range"] = [first - 0.6, first + MIN_STEPS - 0.4]
+        axis["dtick"] = max(1, MIN_STEPS // num_ticks)
+        axis["tick0"] = first
+    return axis
 
 
 @cache

@@ -28,6 +28,8 @@ from longpole_dashboards.theme import stage_colour, stage_label
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
 
+# Steps beside the first of their attempt that make shares worth showing without that one.
+MIN_JUDGED = 2
 # The open step's bar grows in strides.
 _OPEN_STRIDE_NS = 5 * NS_PER_S
 
@@ -38,7 +40,7 @@ def _title(reading: RunReading) -> tuple[object, ...]:
     mode = run.mode or ""
     if run.mode_source == "inferred":
         mode += " (inferred)"
-    gpus = "" if run.gpu_count is None else f"{run.gpu_count} GPUs"
+    gpus = "1 GPU" if run.gpu_count == 1 else f"{run.gpu_count} GPUs" if run.gpu_count else ""
     facts = [
         fact
         for fact in (system, run.algorithm, mode.replace("_", " "), gpus, detail.model_name)
@@ -105,7 +107,11 @@ def _shares(reading: RunReading) -> tuple[object, ...]:
     return reading.revise(figure, unit), _stage_legend(reading.closed)
 
 
-def _stage_legend(closed: Sequence[Step]) -> Component:
+def _stage_legend(steps: Sequence[Step]) -> Component:
+    # As verdicts do: the first step of an attempt warms up and says little about the others.
+    first_of = {step.attempt: step.step for step in reversed(steps)}
+    judged = [step for step in steps if step.step != first_of[step.attempt]]
+    closed = judged if len(judged) >= MIN_JUDGED else steps
     total = sum(step.duration_s or 0.0 for step in closed)
     seconds: dict[str, float] = {}
     for step in closed:

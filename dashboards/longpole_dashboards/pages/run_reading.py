@@ -113,11 +113,7 @@ class RunReading:
     def heatmap(self) -> GpuHeatmap:
         """The chosen GPU field over the shown time."""
         field = self.view.query.choice("field", HEAT_FIELDS)
-        return self._memory.ask(
-            ("heat", self.run_id, field, self.view.query.text("span")),
-            self.span_ns,
-            lambda: read_heatmap(self._service, self.run_id, field, self.span_ns, MAX_HEAT_BINS),
-        )
+        return read_heatmap(self._service, self.run_id, field, self.span_ns, MAX_HEAT_BINS)
 
     @cached_property
     def span_ns(self) -> tuple[int, int]:

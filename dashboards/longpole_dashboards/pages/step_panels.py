@@ -113,15 +113,18 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
         selected=reading.view.query.text("sample"),
     )
     figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
+    has_windows = any(stage.windows for stage in reading.step.stages)
     missing = [
         (bool(reading.trajectories), "Samples", "trajectories"),
-        (any(stage.windows for stage in reading.step.stages), "Stage windows", "stages"),
+        (has_windows or reading.step.duration_s is None, "Stage windows", "windows"),
     ]
     chosen = reading.view.query.choice("field", HEAT_FIELDS)
     words = [
         heat_words(chosen, reading.heatmap),
         *(absent(not_reported(source, label)) for found, label, source in missing if not found),
     ]
+    if not (reading.trajectories or reading.heatmap.lanes or has_windows):
+        style = {"display": "none"}
     return figure, style, words
 
 

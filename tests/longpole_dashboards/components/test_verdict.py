@@ -5,6 +5,7 @@ from longpole_dashboards.components.verdict import (
     evidence_table,
     findings_list,
     verdict_card,
+    with_code,
 )
 from longpole_dashboards.verdicts import VERDICT_KINDS
 from longpole_server.model.diagnosis import Diagnosis
@@ -68,3 +69,9 @@ def test_the_decision_table_holds_every_verdict_and_marks_this_one() -> None:
     (row,) = find_all(table, "lp-current")
     assert "rollout.long_tail" in words(row)
     assert all(kind.code in words(table) for kind in VERDICT_KINDS)
+
+
+def test_backticks_are_set_as_code() -> None:
+    shown = with_code("Send trajectories (`longpole.trajectory`) first.")
+    assert words(shown).split()[-2:] == [")", "first."]
+    assert str(shown[1]) == "Code('longpole.trajectory')"

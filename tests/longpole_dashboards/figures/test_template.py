@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole_dashboards.figures.template import message_figure, template, wrap
+from longpole_dashboards.figures.template import message_figure, step_axis, template, wrap
 from longpole_dashboards.theme import ROLES
 
 
@@ -28,3 +28,10 @@ def test_wrapping_keeps_every_word_in_order(words: list[str]) -> None:
     lines = wrap(" ".join(words), 20).split("<br>")
     assert " ".join(lines).split() == words
     assert all(len(line) <= 20 for line in lines)
+
+
+def test_an_axis_of_few_steps_has_whole_ticks_and_room() -> None:
+    axis = step_axis(5, 7)
+    assert axis["dtick"] == 1
+    assert axis["range"][1] - axis["range"][0] > 11
+    assert "range" not in step_axis(1, 40)
