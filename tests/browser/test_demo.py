@@ -23,7 +23,7 @@ RUN_ID = "demo/browser"
 MAKES_SCREENSHOTS = bool(os.environ.get("LONGPOLE_SCREENSHOTS"))
 SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
 # Steps there are when the browser opens: enough for a verdict, or for a picture.
-FIRST_STEPS = 30 if MAKES_SCREENSHOTS else 4
+FIRST_STEPS = 20 if MAKES_SCREENSHOTS else 4
 SPEED = "1" if MAKES_SCREENSHOTS else "2"
 BARS = """
 (document.querySelector('#run-shares .js-plotly-plot')?.data?.[0]?.marker?.opacity ?? [])

@@ -17,7 +17,7 @@ from longpole_server.service.serial_writer import SerialWriter
 
 _logger = logging.getLogger(__name__)
 
-_EVERY_S = 2.0
+_EVERY_S = 4.0
 # Runs and GPUs heard from this recently are joined; older ones keep what was written.
 _RECENT_NS = 600 * 10**9
 # An attempt that was silent this long is over, as far as its GPUs are concerned.
