@@ -13,7 +13,7 @@ from longpole_dashboards.formats import NS_PER_MS
 from longpole_server.service import Change, ChangeFeed
 
 # Browsers are told at most this often, and at least at every heartbeat.
-MIN_PUSH_S = 0.4
+MIN_PUSH_S = 0.3
 HEARTBEAT_S = 2.0
 TICK_ID = "tick"
 
