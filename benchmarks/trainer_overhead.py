@@ -144,7 +144,7 @@ def serve(connection: Connection) -> None:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

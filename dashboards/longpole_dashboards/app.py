@@ -51,4 +51,4 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     step.register(app, reader)
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
-    app._setup_server()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]

@@ -150,12 +150,6 @@ VERDICT_KINDS: tuple[VerdictKind, ...] = (
         "The trainer's share of GPUs, update efficiency, the staleness bound",
     ),
     VerdictKind(
-        "async.serial",
-        "Asynchronous in name only",
-        "Rollout and training overlap by less than 10 %.",
-        "What forces the order: trigger step, buffer size",
-    ),
-    VerdictKind(
         "balanced",
         "Balanced: no stage dominates",
         "No family has 40 % of the step and 5 points more than the next.",

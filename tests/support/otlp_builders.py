@@ -87,7 +87,7 @@ def span(
     values: Mapping[str, object] | None = None,
     *,
     trace: bytes | None = None,
-    id: bytes | None = None,  # noqa: A002
+    id: bytes | None = None,  # noqa: A002 - the protocol's word for it
     parent: bytes = b"",
     **more: Any,
 ) -> Span:

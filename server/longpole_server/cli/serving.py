@@ -81,8 +81,8 @@ async def _serve(config: Config, listener: socket.socket, companions: Companions
 def _calm_garbage_collection() -> None:
     """Spare the collector what lives as long as the process, and let young objects die first.
 
-    Decoding a batch makes many thousand objects that reference counting frees; walking all of
-    them again and again took about a third of that thread's time, and held up everything else.
+    Decoding a batch makes many thousand objects that reference counting frees; the collector
+    would walk all of them, and stop every thread while it does.
     """
     gc.collect()
     gc.freeze()

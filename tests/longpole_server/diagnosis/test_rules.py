@@ -9,37 +9,12 @@ from longpole_server.diagnosis.families import (
 )
 from longpole_server.diagnosis.rules import RULES, rules_of
 from longpole_server.diagnosis.thresholds import THRESHOLDS
-
-CODES = {
-    "rollout.preemption",
-    "rollout.tool",
-    "rollout.reward",
-    "rollout.truncation",
-    "rollout.imbalance",
-    "rollout.long_tail",
-    "rollout.engine",
-    "rollout.unexplained",
-    "reward",
-    "logprob",
-    "update.compute",
-    "update.inefficient",
-    "update.imbalance",
-    "update.unknown",
-    "update.critic",
-    "sync.weights",
-    "sync.sleep_wake",
-    "overhead.unattributed",
-    "overhead.outside",
-    "async.trainer_starved",
-    "async.rollout_starved",
-    "async.serial",
-    "balanced",
-}
+from support.diagnosis_schema import VERDICTS
 
 
 def test_codes_are_of_the_closed_list_and_unique():
     codes = [rule.code for rule in RULES]
-    assert set(codes) <= CODES
+    assert set(codes) <= VERDICTS
     assert len(set(codes)) == len(codes)
 
 
