@@ -1,7 +1,7 @@
 """An in-memory `Service` with believable runs, driven by a clock that tests move."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from statistics import median
 
@@ -276,6 +276,13 @@ class FakeService:
             (planned.step, planned.end_ns, _metric(spec, planned, name)) for planned in closed
         )
         return MetricSeries(name, tuple(p for p in points if not np.isnan(p[2])))
+
+    def get_metrics(self, run_id: str, names: Sequence[str]) -> Mapping[str, MetricSeries]:
+        return {name: self.get_metric(run_id, name) for name in names}
+
+    def get_revision(self, run_id: str) -> int:
+        plan = self._plans.get(run_id, ())
+        return sum((p.start_ns <= self._now_ns) + (p.end_ns <= self._now_ns) for p in plan)
 
     def get_gpu_heatmap(
         self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int

@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 import plotly.graph_objects as go
@@ -28,10 +28,8 @@ RANGES = ("40", "200", "all")
 SPANS = ("10", "30", "120")
 MAX_HEAT_BINS = 720
 # A live heat-map moves on in strides, so that its picture does not change at every tick.
-_HEAT_STRIDE_NS = 3 * NS_PER_S
-_HEAT_STRIDES = 200
-# A step that changes after it was closed is read again by then.
-_CORRECTION_STRIDE_NS = 10 * NS_PER_S
+_HEAT_STRIDE_NS = 5 * NS_PER_S
+_HEAT_STRIDES = 120
 
 
 class RunReading:
@@ -46,6 +44,8 @@ class RunReading:
         if run_id is None:
             raise NotFoundError("The address names no run.", "Choose one from the list of runs.")
         self.run_id = run_id
+        # Taken before anything is read: what changes meanwhile is read at the next look.
+        self._revision = self._service.get_revision(run_id)
 
     @cached_property
     def detail(self) -> RunDetail:
@@ -60,17 +60,9 @@ class RunReading:
 
     @cached_property
     def progress(self) -> Hashable:
-        """Changes with the run's steps; late corrections of a step are seen a little later."""
+        """Changes with the run's steps."""
         run, stage = self.run, self.run.open_stage
-        return (
-            run.state,
-            run.attempt,
-            run.num_steps,
-            run.step_duration_s,
-            run.verdict,
-            stage and (stage.step, stage.stage),
-            self.view.now_ns // _CORRECTION_STRIDE_NS,
-        )
+        return (run.state, self._revision, stage and (stage.step, stage.stage))
 
     def list_steps(self, first: int | None) -> Sequence[Step]:
         """Return the steps from `first` on, the open one last."""
@@ -102,11 +94,11 @@ class RunReading:
             question, self.progress, lambda: self._service.diagnose(self.run_id)
         )
 
-    def get_metric(self, name: str) -> MetricSeries:
-        """Return a metric of the run."""
-        question = ("metric", self.run_id, name)
+    def get_metrics(self, names: tuple[str, ...]) -> Mapping[str, MetricSeries]:
+        """Return metrics of the run by name."""
+        question = ("metrics", self.run_id, names)
         return self._memory.ask(
-            question, self.progress, lambda: self._service.get_metric(self.run_id, name)
+            question, self.progress, lambda: self._service.get_metrics(self.run_id, names)
         )
 
     @cached_property
@@ -144,8 +136,12 @@ class RunReading:
         return figure
 
     def step_key(self) -> object:
-        """What every chart of steps depends on."""
+        """What a chart of all steps depends on."""
         return (self.run_id, self.axis, [_fingerprint(step) for step in self.steps])
+
+    def closed_key(self) -> object:
+        """What a chart of finished steps depends on: stages of the open one change nothing."""
+        return (self.run_id, self.axis, [_fingerprint(step) for step in self.closed])
 
 
 def _fingerprint(step: Step) -> object:

@@ -64,7 +64,7 @@ def _hardware(heatmap: GpuHeatmap) -> str:
 
 
 def _health(reading: RunReading) -> tuple[object, ...]:
-    series = {name: reading.get_metric(name) for name in HEALTH_METRICS}
+    series = reading.get_metrics(HEALTH_METRICS)
     if not any(found.points for found in series.values()):
         return (message_figure(not_reported("metrics"), reading.view.theme),)
     return (reading.revise(health(series, theme=reading.view.theme)),)
@@ -90,6 +90,6 @@ PANELS = PanelGroup[RunReading](
             ),
             _gpus,
         ),
-        Panel((("run-health", "figure"),), RunReading.step_key, _health),
+        Panel((("run-health", "figure"),), RunReading.closed_key, _health),
     ),
 )

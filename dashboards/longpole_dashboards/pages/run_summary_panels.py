@@ -69,17 +69,17 @@ PANELS = PanelGroup[RunReading](
     panels=(
         Panel(
             (("run-verdict", "children"), ("run-evidence", "children")),
-            RunReading.step_key,
+            RunReading.closed_key,
             _verdict,
         ),
-        Panel((("run-tiles", "children"),), RunReading.step_key, render_tiles),
+        Panel((("run-tiles", "children"),), RunReading.closed_key, render_tiles),
         Panel(
             (
                 ("run-throughput", "figure"),
                 ("run-mfu", "figure"),
                 ("run-mfu-legend", "children"),
             ),
-            RunReading.step_key,
+            RunReading.closed_key,
             _throughput,
         ),
     ),

@@ -30,7 +30,9 @@ def render_tiles(reading: RunReading) -> tuple[object, ...]:
         else None
         for step in closed
     ]
-    staleness = [value for _, _, value in reading.get_metric("staleness_max").points]
+    staleness = [
+        value for _, _, value in reading.get_metrics(("staleness_max",))["staleness_max"].points
+    ]
     bound = reading.detail.staleness_bound
     shown = (
         Tile(

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from string import Template
 
 import numpy as np
 import pyarrow as pa
@@ -34,30 +35,30 @@ ROLLUP_FIELDS = (
 
 # A range on `ts_ns` prunes the key's time bucket; the hosts prune what follows it in the key, which
 # does not lead to a GPU's identity.
-_RAW = """
+_RAW = Template("""
 SELECT
     gpu_uuid,
     intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64}) AS bin,
-    avg(toFloat64({field:Identifier})) AS value
+    $values
 FROM gpu_samples
 WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
   AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
   AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
   AND gpu_uuid IN {gpus:Array(String)}
 GROUP BY gpu_uuid, bin
-"""
-_ROLLUP = """
+""")
+_ROLLUP = Template("""
 SELECT
     gpu_uuid,
     intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64}) AS bin,
-    sum({field_sum:Identifier}) / sum({field_count:Identifier}) AS value
+    $values
 FROM {table:Identifier}
 WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
   AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
   AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
   AND gpu_uuid IN {gpus:Array(String)}
 GROUP BY gpu_uuid, bin
-"""
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +100,42 @@ def plan_bins(start_ns: int, end_ns: int, max_bins: int, *, has_rollup: bool) ->
     return Bins(rollup_s, start_ns, bin_ns, max(_divide_up(end_ns - start_ns, bin_ns), 0))
 
 
-def get_heatmap(
+def get_heatmaps(
     pool: ClientPool,
     lanes: Sequence[RunGpu],
-    field: str,
+    names: Sequence[str],
     start_ns: int,
     end_ns: int,
     max_bins: int,
-) -> GpuHeatmap:
-    """Return one field of the given GPUs, binned by mean.
+) -> dict[str, GpuHeatmap]:
+    """Return fields of the given GPUs by name, binned by mean, all over the same bins.
 
     Raises:
         BadRequestError: A GPU sample has no such field.
     """
-    if field not in GPU_FIELDS:
-        raise BadRequestError(f"GPUs have no field {field!r}.", "One of: " + ", ".join(GPU_FIELDS))
-    bins = plan_bins(start_ns, end_ns, max_bins, has_rollup=field in ROLLUP_FIELDS)
+    for name in names:
+        if name not in GPU_FIELDS:
+            raise BadRequestError(
+                f"GPUs have no field {name!r}.", "One of: " + ", ".join(GPU_FIELDS)
+            )
+    has_rollup = all(name in ROLLUP_FIELDS for name in names)
+    bins = plan_bins(start_ns, end_ns, max_bins, has_rollup=has_rollup)
     rows = {gpu: row for row, gpu in enumerate(dict.fromkeys(lane.gpu_uuid for lane in lanes))}
-    values = np.full((len(rows), bins.num_bins), np.nan, dtype=np.float32)
-    if values.size:
-        _fill(values, rows, _query(pool, bins, field, list(rows)))
     lane_rows = [rows[lane.gpu_uuid] for lane in lanes]
-    return GpuHeatmap(field, tuple(lanes), bins.start_ns, bins.bin_ns, values[lane_rows])
+    table = _query(pool, bins, names, list(rows)) if rows and bins.num_bins else None
+    heatmaps: dict[str, GpuHeatmap] = {}
+    for name in names:
+        values = np.full((len(rows), bins.num_bins), np.nan, dtype=np.float32)
+        if table is not None:
+            _fill(values, rows, table, name)
+        heatmaps[name] = GpuHeatmap(
+            name, tuple(lanes), bins.start_ns, bins.bin_ns, values[lane_rows]
+        )
+    return heatmaps
 
 
-def _query(pool: ClientPool, bins: Bins, field: str, gpus: Sequence[str]) -> pa.Table:
+def _query(pool: ClientPool, bins: Bins, names: Sequence[str], gpus: Sequence[str]) -> pa.Table:
+    # The names are those of columns that were checked; they are the only text put into the query.
     parameters = {
         "gpus": gpus,
         "start_ns": bins.start_ns,
@@ -131,21 +143,19 @@ def _query(pool: ClientPool, bins: Bins, field: str, gpus: Sequence[str]) -> pa.
         "bin_ns": bins.bin_ns,
     }
     if not bins.rollup_s:
-        return pool.query(_RAW, {**parameters, "field": field})
-    columns = {
-        "table": f"gpu_samples_{bins.rollup_s}s",
-        "field_sum": f"{field}_sum",
-        "field_count": f"{field}_count",
-    }
-    return pool.query(_ROLLUP, {**parameters, **columns})
+        values = ", ".join(f"avg(toFloat64({name})) AS value_{name}" for name in names)
+        return pool.query(_RAW.substitute(values=values), parameters)
+    values = ", ".join(f"sum({name}_sum) / sum({name}_count) AS value_{name}" for name in names)
+    table = f"gpu_samples_{bins.rollup_s}s"
+    return pool.query(_ROLLUP.substitute(values=values), {**parameters, "table": table})
 
 
-def _fill(values: NDArray[np.float32], rows: Mapping[str, int], table: pa.Table) -> None:
+def _fill(values: NDArray[np.float32], rows: Mapping[str, int], table: pa.Table, name: str) -> None:
     gpus = table["gpu_uuid"].combine_chunks().dictionary_encode()
     row_of_code = np.array([rows[str(gpu)] for gpu in gpus.dictionary.to_pylist()], dtype=np.intp)
     if row_of_code.size:
         codes = gpus.indices.to_numpy(zero_copy_only=False)
-        values[row_of_code[codes], table["bin"].to_numpy()] = table["value"].to_numpy()
+        values[row_of_code[codes], table["bin"].to_numpy()] = table[f"value_{name}"].to_numpy()
 
 
 def _divide_up(dividend: int, divisor: int) -> int:

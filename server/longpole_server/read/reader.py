@@ -72,9 +72,11 @@ class Reader:
         """Return the scalars of many (attempt, step) pairs in one query."""
         return scalars.list_scalars(self._pool, run_id, steps)
 
-    def get_metric(self, run_id: str, names: Sequence[str]) -> Sequence[tuple[int, int, float]]:
-        """Return (step, ts_ns, value) of the first of `names` that the run has."""
-        return scalars.get_metric(self._pool, run_id, names)
+    def get_metrics(
+        self, run_id: str, names: Sequence[str]
+    ) -> Mapping[str, Sequence[tuple[int, int, float]]]:
+        """Return (step, ts_ns, value) of each of `names` that the run has, in one query."""
+        return scalars.get_metrics(self._pool, run_id, names)
 
     def list_trajectories(
         self,
@@ -148,7 +150,22 @@ class Reader:
         Raises:
             BadRequestError: A GPU sample has no such field.
         """
-        return heatmap.get_heatmap(self._pool, lanes, field, start_ns, end_ns, max_bins)
+        return self.get_gpu_heatmaps(lanes, (field,), start_ns, end_ns, max_bins)[field]
+
+    def get_gpu_heatmaps(
+        self,
+        lanes: Sequence[RunGpu],
+        fields: Sequence[str],
+        start_ns: int,
+        end_ns: int,
+        max_bins: int,
+    ) -> Mapping[str, GpuHeatmap]:
+        """Return several fields by name in one query, as `get_gpu_heatmap` does one.
+
+        Raises:
+            BadRequestError: A GPU sample has no such field.
+        """
+        return heatmap.get_heatmaps(self._pool, lanes, fields, start_ns, end_ns, max_bins)
 
     def close(self) -> None:
         """Close every client."""

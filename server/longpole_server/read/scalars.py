@@ -14,17 +14,11 @@ SELECT attempt, step, name, value FROM metric_points FINAL
 WHERE run_id = {run_id:String} AND (attempt, step) IN {steps:Array(Tuple(Int64, Int64))}
 ORDER BY attempt, step, name
 """
-_METRIC = """
-SELECT step, ts_ns, value FROM metric_points FINAL
-WHERE run_id = {run_id:String} AND name IN (
-    SELECT name FROM metric_points
-    WHERE run_id = {run_id:String} AND name IN {names:Array(String)}
-    GROUP BY name
-    ORDER BY indexOf({names:Array(String)}, name)
-    LIMIT 1
-)
-ORDER BY step, attempt DESC
-LIMIT 1 BY step
+_METRICS = """
+SELECT name, step, ts_ns, value FROM metric_points FINAL
+WHERE run_id = {run_id:String} AND name IN {names:Array(String)}
+ORDER BY name, step, attempt DESC
+LIMIT 1 BY name, step
 """
 
 
@@ -51,11 +45,13 @@ def list_scalars(
     return found
 
 
-def get_metric(
+def get_metrics(
     pool: ClientPool, run_id: str, names: Sequence[str]
-) -> Sequence[tuple[int, int, float]]:
-    """Return (step, ts_ns, value) of the first of `names` that the run has, in step order."""
-    if not names:
-        return []
-    rows = make_rows(pool.query(_METRIC, {"run_id": run_id, "names": list(names)}))
-    return [(step, ts_ns, value) for step, ts_ns, value in rows]
+) -> Mapping[str, Sequence[tuple[int, int, float]]]:
+    """Return (step, ts_ns, value) in step order of each of `names` that the run has."""
+    found: dict[str, list[tuple[int, int, float]]] = {}
+    if names:
+        rows = make_rows(pool.query(_METRICS, {"run_id": run_id, "names": list(names)}))
+        for name, step, ts_ns, value in rows:
+            found.setdefault(name, []).append((step, ts_ns, value))
+    return found

@@ -8,10 +8,12 @@ from longpole_server.service.interface import (
     TrajectoryDistribution,
     TrajectorySort,
 )
+from longpole_server.service.memory import Memory
 
 __all__ = [
     "Change",
     "ChangeFeed",
+    "Memory",
     "MetricSeries",
     "Service",
     "StepDetail",

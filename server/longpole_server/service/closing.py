@@ -24,8 +24,9 @@ _logger = logging.getLogger(__name__)
 
 # Seconds in which what arrives for a step is taken together.
 _GATHER_S = 0.05
-# The same for samples of a step that was judged already.
-_LATE_S = 1.0
+# The same for what arrives for a step that is closed. A step that closes just now is shown with its
+# ledger first; its verdict follows by then, when its scalars and samples are there.
+_LATE_S = 0.6
 # Least seconds between two announcements of samples and heartbeats.
 _PULSE_S = 1.0
 _FIRST_RETRY_S = 0.5
@@ -33,6 +34,8 @@ _LONGEST_RETRY_S = 60.0
 # Steps of one attempt that are derived before others, and what came in meanwhile, have their turn.
 _CHUNK_STEPS = 25
 _MAX_ATTEMPTS_KEPT = 32
+# More steps at once are no live run: they are judged in one go.
+_MAX_LIVE_STEPS = 3
 # Steps that are derived again when the GPUs of their run change.
 _REJOINED_STEPS = 20
 # Runs heard from this recently are looked at again after a restart, and in any case this many:
@@ -124,6 +127,7 @@ class StepCloser:
     def on_written(self, records: Records) -> None:
         """Take note of records that the store holds now. Cheap; callable from any thread."""
         touched = find_touched(records)
+        self._revisions.touch()
         for run_id in touched.runs:
             self._revisions.bump(run_id)
         with self._condition:
@@ -183,7 +187,8 @@ class StepCloser:
         num_left = 0
         try:
             self._take_in(touched)
-            num_left = self._close_steps(self._agenda.take(math.inf if hurry else self._now_s()))
+            due = self._agenda.take(math.inf if hurry else self._now_s())
+            num_left = self._close_steps(due, judge_at_once=hurry)
             self._publish_when_due()
         finally:
             with self._condition:
@@ -217,22 +222,26 @@ class StepCloser:
 
     def _take_in(self, touched: Touched) -> None:
         soon_s = self._now_s() + _GATHER_S
-        for key in touched.windows:
-            self._agenda.add(key, soon_s)
         if touched.opened:
             self._want_publish(0.0)
         elif touched.pulse:
             self._want_publish(_PULSE_S)
         try:
+            self._take_in_windows(touched, soon_s)
             self._take_in_announcements(touched, soon_s)
             self._take_in_samples(touched)
             self._take_in_joined(touched, soon_s)
         except StoreError:
             self._num_failed += 1
-            _logger.exception("samples and announcements wait for the store")
+            _logger.exception("what arrived waits for the store")
             with self._condition:
                 self._inbox.merge(touched)
             time.sleep(_FIRST_RETRY_S)
+
+    def _take_in_windows(self, touched: Touched, soon_s: float) -> None:
+        for key in touched.windows:
+            is_closed = self._progress_of(key.owner).is_closed(key.step)
+            self._agenda.add(key, soon_s - _GATHER_S + _LATE_S if is_closed else soon_s)
 
     def _take_in_announcements(self, touched: Touched, due_s: float) -> None:
         for key, start_ns in touched.announced_ns.items():
@@ -259,7 +268,7 @@ class StepCloser:
                 for number in progress.newest(_REJOINED_STEPS):
                     self._agenda.add(StepKey(owner.run_id, owner.attempt, number), due_s)
 
-    def _close_steps(self, keys: Iterable[StepKey]) -> int:
+    def _close_steps(self, keys: Iterable[StepKey], *, judge_at_once: bool) -> int:
         """Derive steps, the oldest of each attempt; return how many are left for the next turn."""
         by_attempt: defaultdict[AttemptKey, list[int]] = defaultdict(list)
         for key in keys:
@@ -271,26 +280,36 @@ class StepCloser:
             for number in numbers[_CHUNK_STEPS:]:
                 self._agenda.add(StepKey(owner.run_id, owner.attempt, number), self._now_s())
                 num_left += 1
-            self._try_close_attempt(owner, numbers[:_CHUNK_STEPS])
+            ledger_first = not judge_at_once and len(numbers) <= _MAX_LIVE_STEPS
+            self._try_close_attempt(owner, numbers[:_CHUNK_STEPS], ledger_first=ledger_first)
         return num_left
 
-    def _try_close_attempt(self, owner: AttemptKey, numbers: Sequence[int]) -> None:
+    def _try_close_attempt(
+        self, owner: AttemptKey, numbers: Sequence[int], *, ledger_first: bool
+    ) -> None:
         try:
-            failed = self._close_attempt(owner, numbers)
+            failed = self._close_attempt(owner, numbers, ledger_first=ledger_first)
         except Exception:
             self._num_failed += 1
             _logger.exception("steps of run %s are derived later", owner.run_id)
             failed = numbers
         self._retry_later(owner, failed, numbers)
 
-    def _close_attempt(self, owner: AttemptKey, numbers: Iterable[int]) -> Sequence[int]:
-        derived, failed = self._assembler.assemble(owner, self._progress_of(owner), numbers)
-        if derived:
-            self._writer.write_steps(derived, self._next_version())
-            self._num_derived += len(derived)
+    def _close_attempt(
+        self, owner: AttemptKey, numbers: Iterable[int], *, ledger_first: bool
+    ) -> Sequence[int]:
+        assembled = self._assembler.assemble(
+            owner, self._progress_of(owner), numbers, ledger_first=ledger_first
+        )
+        if assembled.derived:
+            self._writer.write_steps(assembled.derived, self._next_version())
+            self._num_derived += len(assembled.derived)
             self._revisions.bump(owner.run_id)
             self._want_publish(0.0)
-        return failed
+        for number in assembled.unjudged:
+            key = StepKey(owner.run_id, owner.attempt, number)
+            self._agenda.add(key, self._now_s() + _LATE_S)
+        return assembled.failed
 
     def _retry_later(self, owner: AttemptKey, failed: Iterable[int], tried: Iterable[int]) -> None:
         failing = {StepKey(owner.run_id, owner.attempt, number) for number in failed}

@@ -183,12 +183,9 @@ class FactsReader:
             return ()
         return average_windows(
             step,
-            {
-                field: self._reader.get_gpu_heatmap(
-                    lanes, field, step.start_ns, step.end_ns, _MAX_WINDOW_BINS
-                )
-                for field in WINDOW_FIELDS
-            },
+            self._reader.get_gpu_heatmaps(
+                lanes, WINDOW_FIELDS, step.start_ns, step.end_ns, _MAX_WINDOW_BINS
+            ),
         )
 
 

@@ -5,7 +5,7 @@ callers run it in a thread. Unknown runs, steps and trajectories raise `NotFound
 Step ranges are inclusive; None means open. Steps are those of the latest attempt of each step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -83,6 +83,10 @@ class Service(Protocol):
         """Return a run with its configuration, attempts and sources."""
         ...
 
+    def get_revision(self, run_id: str) -> int:
+        """Return a number that grows when a run's steps, description or GPUs change. Cheap."""
+        ...
+
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> Sequence[Step]:
@@ -121,6 +125,10 @@ class Service(Protocol):
 
     def get_metric(self, run_id: str, name: str) -> MetricSeries:
         """Return a logged metric, or a canonical one through its aliases."""
+        ...
+
+    def get_metrics(self, run_id: str, names: Sequence[str]) -> Mapping[str, MetricSeries]:
+        """Return several metrics by name, as `get_metric` does one; none reported is empty."""
         ...
 
     def get_gpu_heatmap(

@@ -5,16 +5,28 @@ from collections import defaultdict
 
 
 class Revisions:
-    """One number a run. Thread-safe."""
+    """One number a run, and one for everything. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._num_writes = 0
         self._revisions: defaultdict[str, int] = defaultdict(int)
 
     def bump(self, run_id: str) -> None:
         """Say that a run's steps, description or GPUs changed."""
         with self._lock:
             self._revisions[run_id] += 1
+            self._num_writes += 1
+
+    def touch(self) -> None:
+        """Say that something was written, of whatever run."""
+        with self._lock:
+            self._num_writes += 1
+
+    @property
+    def num_writes(self) -> int:
+        """The number that grows with every write of this server."""
+        return self._num_writes
 
     def of(self, run_id: str) -> int:
         """Return the run's number."""

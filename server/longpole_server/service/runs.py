@@ -2,14 +2,16 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole_server.errors import NotFoundError
+from longpole_server.model.records import StageSpan, StageStart
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import Note
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.service.digests import RunDigest, read_digest
+from longpole_server.service.memory import Memory
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.run_states import (
     choose_controller,
@@ -22,6 +24,9 @@ from longpole_server.service.run_states import (
 _CLOCK_SLACK_NS = 60 * 10**9
 _LISTED_FIRST = ("live", "stalled")
 _DAY_NS = 86_400 * 10**9
+# What was read is read again after a write of this server, and in any case after this long: other
+# servers may write too.
+_RECENT_S = 1.0
 
 
 class RunsReader:
@@ -34,6 +39,7 @@ class RunsReader:
         revisions: Says which runs changed.
         lost_after_s: Silence of all its processes after which a run counts as lost.
         now_ns: Wall clock, UTC nanoseconds.
+        now_s: Monotonic clock, seconds.
     """
 
     def __init__(
@@ -42,11 +48,14 @@ class RunsReader:
         revisions: Revisions,
         lost_after_s: float,
         now_ns: Callable[[], int] = time.time_ns,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._revisions = revisions
         self._lost_after_s = lost_after_s
         self._now_ns = now_ns
+        self._now_s = now_s
+        self._recent = Memory()
         # Plain assignments: two threads that read the same digest at once do the work twice.
         self._digests: dict[str, tuple[int, RunDigest]] = {}
 
@@ -82,10 +91,18 @@ class RunsReader:
 
     def list_attempts(self, run_id: str) -> Sequence[AttemptRow]:
         """Return a run's attempts in order. Raises `NotFoundError` when there is none."""
-        rows = end_superseded(self._reader.list_attempts(run_id))
+        rows = self._recent.ask(
+            ("attempts", run_id),
+            self._written(),
+            lambda: end_superseded(self._reader.list_attempts(run_id)),
+        )
         if not rows:
             raise NotFoundError(f"no run {run_id!r}", hint="GET /api/v1/runs lists all runs")
         return rows
+
+    def get_revision(self, run_id: str) -> int:
+        """Return a number that grows when a run's steps, description or GPUs change."""
+        return self._revisions.of(run_id)
 
     def get_digest(self, run_id: str) -> RunDigest:
         """Return a run's figures, read anew only when the run has changed."""
@@ -148,16 +165,31 @@ class RunsReader:
             return None
         run_id, attempt = row.start.run_id, row.start.attempt
         since_ns = max(row.start.started_ns, digest.last_closed_ns or 0) - _CLOCK_SLACK_NS
+        starts, spans = self._recent.ask(
+            ("open", run_id, attempt, since_ns),
+            self._written(),
+            lambda: self._list_open(run_id, attempt, since_ns),
+        )
+        return find_open_stage(starts, spans, digest.usual)
+
+    def _list_open(
+        self, run_id: str, attempt: int, since_ns: int
+    ) -> tuple[Sequence[StageStart], Sequence[StageSpan]]:
+        """Return what the controller announced, and the finished windows of the newest step."""
         starts = choose_controller(self._reader.list_stage_starts(run_id, attempt, since_ns))
         if not starts:
-            return None
+            return (), ()
         step = max(starts, key=lambda start: start.start_ns).step
-        spans = self._reader.list_stage_spans(run_id, attempt, step)
-        return find_open_stage(starts, spans, digest.usual)
+        return starts, self._reader.list_stage_spans(run_id, attempt, step)
+
+    def _written(self) -> Hashable:
+        return self._revisions.num_writes, self._now_s() // _RECENT_S
 
     def _list_sources(self, rows: Sequence[AttemptRow], digest: RunDigest) -> Iterable[Source]:
         run_id = rows[-1].start.run_id
-        for process in self._reader.list_processes(run_id):
+        for process in self._recent.ask(
+            ("processes", run_id), self._written(), lambda: self._reader.list_processes(run_id)
+        ):
             yield Source(
                 "process",
                 process.host or None,
@@ -167,7 +199,12 @@ class RunsReader:
             )
         if digest.gpu_hosts:
             newest: defaultdict[str, int] = defaultdict(int)
-            for gpu in self._reader.list_gpus(self._now_ns() - _DAY_NS):
+            gpus = self._recent.ask(
+                ("gpus",),
+                self._written(),
+                lambda: self._reader.list_gpus(self._now_ns() - _DAY_NS),
+            )
+            for gpu in gpus:
                 if gpu.host in digest.gpu_hosts:
                     newest[gpu.host] = max(newest[gpu.host], gpu.ts_ns)
             for host, seen_ns in sorted(newest.items()):

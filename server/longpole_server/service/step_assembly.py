@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -21,6 +21,21 @@ from longpole_server.service.training_steps import is_validation
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class Assembled:
+    """What became of the steps.
+
+    Attributes:
+        derived: The steps, each with its diagnosis as JSON, "" without one.
+        unjudged: Numbers of those that closed just now and wait for their verdict.
+        failed: Numbers of the steps that could not be derived.
+    """
+
+    derived: list[tuple[Step, str]] = field(default_factory=list[tuple[Step, str]])
+    unjudged: list[int] = field(default_factory=list[int])
+    failed: list[int] = field(default_factory=list[int])
+
+
 class StepAssembler:
     """Turns raw windows and scalars into derived steps with a verdict.
 
@@ -37,8 +52,13 @@ class StepAssembler:
         self.num_failed = 0
 
     def assemble(
-        self, attempt: AttemptKey, progress: AttemptProgress, steps: Iterable[int]
-    ) -> tuple[list[tuple[Step, str]], list[int]]:
+        self,
+        attempt: AttemptKey,
+        progress: AttemptProgress,
+        steps: Iterable[int],
+        *,
+        ledger_first: bool = False,
+    ) -> Assembled:
         """Assemble steps of one attempt, and the step before each that is new.
 
         What has validation scores alone is no step: trainers log the validation before training
@@ -48,35 +68,45 @@ class StepAssembler:
             attempt: Whose steps.
             progress: Brought up to date as steps are assembled.
             steps: Their numbers.
-
-        Returns:
-            The derived steps, each with its diagnosis as JSON, and the numbers that failed.
+            ledger_first: Leave the verdict of a step that closes just now for later: what it
+                needs takes longer to read, and the last of it is still under way.
 
         Raises:
             StoreError: The database failed before any step was tried.
         """
         known = self._facts.read_attempt(attempt.run_id, attempt.attempt)
-        derived: list[tuple[Step, str]] = []
-        failed: list[int] = []
+        ledger_first = ledger_first and not known.is_imported
+        assembled = Assembled()
         # Latest first: where a step begins closes the one before it.
         for number in sorted(_with_predecessors(progress, set(steps)), reverse=True):
             if self._is_stopping():
-                failed.append(number)
+                assembled.failed.append(number)
                 continue
+            is_news = not progress.is_closed(number)
             try:
-                outcome = self._assemble_step(known, attempt.attempt, progress, number)
+                outcome = self._assemble_step(
+                    known, attempt.attempt, progress, number, judge=not (ledger_first and is_news)
+                )
             except Exception:
                 self.num_failed += 1
                 _logger.exception("step %d of run %s failed", number, attempt.run_id)
-                failed.append(number)
+                assembled.failed.append(number)
                 continue
             if outcome is not None:
-                derived.append(outcome)
-        derived.reverse()
-        return derived, failed
+                assembled.derived.append(outcome)
+                if ledger_first and is_news and outcome[0].closed_by is not None:
+                    assembled.unjudged.append(number)
+        assembled.derived.reverse()
+        return assembled
 
     def _assemble_step(
-        self, known: AttemptFacts, attempt: int, progress: AttemptProgress, number: int
+        self,
+        known: AttemptFacts,
+        attempt: int,
+        progress: AttemptProgress,
+        number: int,
+        *,
+        judge: bool,
     ) -> tuple[Step, str] | None:
         run_id = known.run.run_id
         spans: Sequence[StageSpan] = ()
@@ -95,7 +125,7 @@ class StepAssembler:
             successor_start_ns=self._successor_start_ns(run_id, progress, number),
         )
         step = assemble_step(inputs)
-        if step.closed_by is None:
+        if step.closed_by is None or not judge:
             progress.record(step)
             return step, ""
         return self._judge(known, inputs, step, progress)

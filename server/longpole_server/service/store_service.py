@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.gpus import GPU_METRICS
@@ -82,6 +83,10 @@ class StoreService:
     def get_run(self, run_id: str) -> RunDetail:
         """Return a run with its configuration, attempts and sources."""
         return self._runs.get_detail(run_id)
+
+    def get_revision(self, run_id: str) -> int:
+        """Return a number that grows when a run's steps, description or GPUs change. Cheap."""
+        return self._runs.get_revision(run_id)
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None
@@ -221,9 +226,21 @@ class StoreService:
 
     def get_metric(self, run_id: str, name: str) -> MetricSeries:
         """Return a logged metric, or a canonical one through its aliases."""
+        return self.get_metrics(run_id, (name,))[name]
+
+    def get_metrics(self, run_id: str, names: Sequence[str]) -> Mapping[str, MetricSeries]:
+        """Return several metrics by name, as `get_metric` does one."""
         self._runs.list_attempts(run_id)
-        names = (name, *METRICS[name].aliases) if name in METRICS else (name,)
-        return MetricSeries(name, tuple(self._reader.get_metric(run_id, names)))
+        spellings = {
+            name: (name, *METRICS[name].aliases) if name in METRICS else (name,) for name in names
+        }
+        found = self._reader.get_metrics(run_id, list(chain.from_iterable(spellings.values())))
+        return {
+            name: MetricSeries(
+                name, tuple(next((found[alias] for alias in aliases if alias in found), ()))
+            )
+            for name, aliases in spellings.items()
+        }
 
     def get_gpu_heatmap(
         self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int

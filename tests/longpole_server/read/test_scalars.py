@@ -36,16 +36,18 @@ def test_the_scalars_of_many_steps(opened: OpenedStore) -> None:
 
 
 def test_a_metric_follows_the_latest_attempt(opened: OpenedStore) -> None:
-    assert opened.reader.get_metric("scalars", ["missing", NAMES[1], NAMES[0]]) == [
+    found = opened.reader.get_metrics("scalars", ["missing", NAMES[1], NAMES[0]])
+    assert found[NAMES[1]] == [
         (1, BASE_NS + 1, 101.0),
         (2, BASE_NS + 2, 202.0),
         (3, BASE_NS + 3, 103.0),
     ]
+    assert "missing" not in found
 
 
 @pytest.mark.parametrize("names", [[], ["missing"]])
 def test_a_metric_nobody_logged(opened: OpenedStore, names: list[str]) -> None:
-    assert opened.reader.get_metric("scalars", names) == []
+    assert opened.reader.get_metrics("scalars", names) == {}
 
 
 def test_the_newest_point_of_a_step_counts(opened: OpenedStore) -> None:
@@ -53,4 +55,4 @@ def test_the_newest_point_of_a_step_counts(opened: OpenedStore) -> None:
         point = MetricPoint("relogged", 1, 1, "reward", value, ts_ns)
         opened.writer.write(Records(metric_points=[point]), f"relogged-{token}")
     assert opened.reader.get_scalars("relogged", 1, 1) == ({"reward": 5.0}, BASE_NS + 5)
-    assert opened.reader.get_metric("relogged", ["reward"]) == [(1, BASE_NS + 5, 5.0)]
+    assert opened.reader.get_metrics("relogged", ["reward"]) == {"reward": [(1, BASE_NS + 5, 5.0)]}
