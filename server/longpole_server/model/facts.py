@@ -22,6 +22,9 @@ class RunFacts:
     model_config: Mapping[str, object] | None = None
     response_length_cap: int | None = None
     config: Mapping[str, str] = field(default_factory=dict[str, str])
+    model_name: str | None = None
+    staleness_bound: float | None = None
+    staleness_basis: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,11 @@ class TrajectoryFacts:
     """Training samples of one step, in numbers a rule needs. Durations in seconds.
 
     Attributes:
-        durations_s, output_tokens, ...: One entry per sample, same order; None unknown.
+        durations_s, output_tokens, ...: One entry per sample, same order; None unknown. Columns
+            with a default are empty when nothing was asked for them.
         start_ns, end_ns: One entry per sample.
+        policy_versions_start: Oldest policy version that a sample was generated with.
+        tools: Name of the tool that a sample spent most time in, None without tools.
     """
 
     start_ns: Sequence[int]
@@ -68,6 +74,79 @@ class TrajectoryFacts:
     preemptions: Sequence[int | None]
     statuses: Sequence[str | None]
     replicas: Sequence[str | None]
+    paused_s: Sequence[float | None] = ()
+    input_tokens: Sequence[int | None] = ()
+    turns: Sequence[int | None] = ()
+    group_ids: Sequence[str | None] = ()
+    rewards: Sequence[float | None] = ()
+    policy_versions_start: Sequence[int | None] = ()
+    policy_versions_end: Sequence[int | None] = ()
+    tools: Sequence[str | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineWindow:
+    """The engine of one replica over the gen window of a step. None is not reported.
+
+    Attributes:
+        seconds: Length of the window.
+        kv_usage_mean_ratio, kv_usage_max_ratio: Of the KV pool, 0..1.
+        running_mean, running_max, waiting_mean, waiting_max: Requests.
+        preemptions: Requests preempted or retracted in the window, by the engine's counter.
+        generated_tokens, prompt_tokens: Tokens in the window, by the engine's counters.
+        prefix_hit_ratio: Prompt tokens found in the prefix cache, 0..1.
+        idle_s: Seconds with nothing running and nothing waiting.
+        capacity: Most requests it runs at once (`max_num_seqs`).
+    """
+
+    replica: str
+    seconds: float
+    kv_usage_mean_ratio: float | None = None
+    kv_usage_max_ratio: float | None = None
+    running_mean: float | None = None
+    running_max: float | None = None
+    waiting_mean: float | None = None
+    waiting_max: float | None = None
+    preemptions: float | None = None
+    generated_tokens: float | None = None
+    prompt_tokens: float | None = None
+    prefix_hit_ratio: float | None = None
+    idle_s: float | None = None
+    capacity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPhaseFacts:
+    """One phase of the weight syncs of a step, summed. None is not reported."""
+
+    phase: str
+    seconds: float
+    method: str | None = None
+    transferred_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """One GPU over one step. None is not reported.
+
+    Attributes:
+        busy_s, idle_s: Seconds at work, and without, while a stage of its role ran.
+        busy_sm_clock_hz: Mean SM clock while at work.
+        throttled_ratio: Part of the samples at work that name a slowdown reason, 0..1.
+        throttle_reasons: Those reasons by name (`hw_thermal_slowdown`, ...).
+        reported_to_ns: Time of its last sample in the step.
+    """
+
+    gpu_uuid: str
+    host: str
+    gpu_index: int
+    role: str
+    busy_s: float | None = None
+    idle_s: float | None = None
+    busy_sm_clock_hz: float | None = None
+    throttled_ratio: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    reported_to_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +161,7 @@ class GpuWindow:
     sm_active_ratio: float | None = None
     tensor_active_ratio: float | None = None
     power_watts: float | None = None
+    dram_active_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +172,6 @@ class StepFacts:
     scalars: Mapping[str, float] = field(default_factory=dict[str, float])
     trajectories: TrajectoryFacts | None = None
     gpu_windows: Sequence[GpuWindow] = ()
+    engine_windows: Sequence[EngineWindow] = ()
+    sync_phases: Sequence[SyncPhaseFacts] = ()
+    gpus: Sequence[GpuFacts] = ()

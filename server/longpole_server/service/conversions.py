@@ -40,6 +40,9 @@ def make_run_facts(start: RunStart, run_gpus: Sequence[RunGpu]) -> RunFacts:
         model_config=parse_model_config(start.model_config),
         response_length_cap=_find_response_cap(start.config),
         config=start.config,
+        model_name=start.model_name,
+        staleness_bound=start.staleness_bound,
+        staleness_basis=start.staleness_basis,
     )
 
 
@@ -68,6 +71,13 @@ def make_trajectory_facts(samples: Sequence[Trajectory]) -> TrajectoryFacts | No
         preemptions=[sample.preemptions for sample in samples],
         statuses=[sample.status for sample in samples],
         replicas=[sample.replica for sample in samples],
+        paused_s=[sample.paused_s for sample in samples],
+        input_tokens=[sample.input_tokens for sample in samples],
+        turns=[sample.turns for sample in samples],
+        group_ids=[sample.group_id for sample in samples],
+        rewards=[sample.reward for sample in samples],
+        policy_versions_start=[sample.policy_version_start for sample in samples],
+        policy_versions_end=[sample.policy_version_end for sample in samples],
     )
 
 
