@@ -1,0 +1,1 @@
+"""Alert rules, detectors and the life of an alert: pure, without clock, store or HTTP."""

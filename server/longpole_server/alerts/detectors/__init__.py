@@ -1,0 +1,1 @@
+"""Detectors: each decides from a history whether one thing is wrong."""

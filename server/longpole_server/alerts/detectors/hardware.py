@@ -1,0 +1,157 @@
+"""GPUs and nodes of a run: lost, throttled, idle, silent, with a wrong clock."""
+
+import statistics
+from dataclasses import dataclass
+
+from longpole.conventions.gpus import THROTTLE_REASONS
+from longpole_server.alerts.detectors.threshold import compare
+from longpole_server.alerts.history import GpuMinute, History
+from longpole_server.alerts.rule import Judgement, not_judgeable
+from longpole_server.alerts.wording import format_seconds
+
+_NS_PER_S = 1e9
+_NO_GPU = "no GPU of the run reports"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLost:
+    """A GPU that a live run holds reports nothing, though its node does."""
+
+    fire: float = 60.0
+    clear: float = 30.0
+    unit: str = "s"
+    reads: tuple[str, ...] = ("time of the GPU's newest sample", "time of its node's newest")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one GPU by the other reports of its node."""
+        gpu = history.gpu
+        if gpu is None:
+            return not_judgeable(_NO_GPU, self.unit)
+        host_ns = max(
+            (
+                *(other.newest_ns for other in history.gpus if other.host == gpu.host),
+                *(host.newest_ns for host in history.hosts if host.host == gpu.host),
+            )
+        )
+        silent_s = (host_ns - gpu.newest_ns) / _NS_PER_S
+        return compare(silent_s, self.fire, self.clear, self.unit, words={"gpu": gpu.label})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuThrottled:
+    """A GPU whose clock is held back by heat or by its power supply."""
+
+    fire: float = 0.5
+    clear: float = 0.1
+    unit: str = "ratio"
+    reads: tuple[str, ...] = ("clocks_event_reasons",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one GPU over the last minute."""
+        gpu = history.gpu
+        if gpu is None or gpu.throttled_ratio is None:
+            return not_judgeable("clock-event reasons are not reported", self.unit)
+        reasons = [text for bit, text in THROTTLE_REASONS.items() if gpu.throttle_reasons & bit]
+        words = {"gpu": gpu.label, "reasons": ", ".join(reasons) or "no reason"}
+        return compare(gpu.throttled_ratio, self.fire, self.clear, self.unit, words=words)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuIdle:
+    """A GPU that does nothing while the others of its role in the run work."""
+
+    fire: float = 0.05
+    clear: float = 0.15
+    unit: str = "ratio"
+    busy_ratio: float = 0.4
+    reads: tuple[str, ...] = ("utilization_ratio", "sm_active_ratio", "role")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one GPU by its peers over the last minute."""
+        gpu = history.gpu
+        if gpu is None or _busy_ratio(gpu) is None:
+            return not_judgeable("its utilisation is not reported", self.unit)
+        peers = [
+            ratio
+            for other in history.gpus
+            if other.role == gpu.role
+            and other.gpu_uuid != gpu.gpu_uuid
+            and (ratio := _busy_ratio(other)) is not None
+        ]
+        if len(peers) < 2:
+            return not_judgeable("fewer than two other GPUs have its role", self.unit)
+        usual = statistics.median(peers)
+        value = _busy_ratio(gpu) or 0.0
+        words = {"gpu": gpu.label, "role": gpu.role or "its role"}
+        if usual < self.busy_ratio:
+            return Judgement(
+                False,
+                value > self.clear,
+                value,
+                self.fire,
+                self.unit,
+                usual,
+                quiet_because=f"the other GPUs of {words['role']} are not busy either",
+            )
+        return compare(
+            value, self.fire, self.clear, self.unit, "below", baseline=usual, words=words
+        )
+
+
+def _busy_ratio(gpu: GpuMinute) -> float | None:
+    if not gpu.num_samples:
+        return None
+    known = [gpu.sm_active_ratio, gpu.utilization_ratio]
+    return next((ratio for ratio in known if ratio is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSilent:
+    """A node of a live run from which nothing comes any more."""
+
+    fire: float = 60.0
+    clear: float = 30.0
+    unit: str = "s"
+    reads: tuple[str, ...] = ("time of the node's newest sample",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one node."""
+        host = history.host
+        if host is None:
+            return not_judgeable("no node of the run is known", self.unit)
+        if history.own is not None and history.own.num_pending > 1_000:
+            return not_judgeable(
+                f"{history.own.num_pending:,} requests still wait to be stored", self.unit
+            )
+        silent_s = (history.moment.ts_ns - host.newest_ns) / _NS_PER_S
+        return compare(silent_s, self.fire, self.clear, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSkew:
+    """A node whose data comes from the future: its clock is ahead of the server's."""
+
+    fire: float = 5.0
+    clear: float = 2.0
+    unit: str = "s"
+    reads: tuple[str, ...] = ("time of the node's newest sample", "the server's clock")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one node. A clock that is behind looks like slow delivery and is not judged."""
+        host = history.host
+        if host is None:
+            return not_judgeable("no node of the run is known", self.unit)
+        ahead_s = (host.newest_ns - history.moment.decided_ns) / _NS_PER_S
+        if ahead_s < -self.fire:
+            return Judgement(
+                False,
+                True,
+                ahead_s,
+                self.fire,
+                self.unit,
+                quiet_because=(
+                    f"its newest data is {format_seconds(-ahead_s)} old: behind or delayed, which "
+                    "cannot be told apart"
+                ),
+            )
+        return compare(ahead_s, self.fire, self.clear, self.unit)

@@ -1,0 +1,150 @@
+"""Rows of the health table that need more than one number."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from longpole_server.alerts.detectors.threshold import compare
+from longpole_server.alerts.history import History
+from longpole_server.alerts.inputs import read_newest, read_series
+from longpole_server.alerts.rule import Judgement, not_judgeable
+from longpole_server.analysis.architectures import is_mixture_of_experts
+from longpole_server.diagnosis.thresholds import resolve_limits
+
+_LIMITS = resolve_limits()
+_KL_BASIS_KEYS = ("rl.kl.basis", "kl.basis", "kl_basis")
+_ADVANTAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "max": ("critic/advantages/max", "train/advantages/max", "ppo_actor/advantages/max"),
+        "min": ("critic/advantages/min", "train/advantages/min", "ppo_actor/advantages/min"),
+        "std": ("critic/advantages/std", "train/advantages_std", "ppo_actor/advantages/std"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KlHigh:
+    """KL to the reference a sequence; a mean over tokens is multiplied by the length first."""
+
+    fire: float = _LIMITS["health.kl_ref"]
+    clear: float = 0.8 * _LIMITS["health.kl_ref"]
+    unit: str = "nats"
+    reads: tuple[str, ...] = ("kl_ref", "response_length_mean")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step."""
+        value = read_newest(history, "kl_ref")
+        if value is None or history.run is None:
+            return not_judgeable("KL to the reference is not reported", self.unit)
+        config = history.run.facts.config
+        basis = next((config[key] for key in _KL_BASIS_KEYS if key in config), "token")
+        words = {"basis": "on a sequence basis"}
+        if basis != "sequence":
+            length = read_newest(history, "response_length_mean")
+            if length is None:
+                return not_judgeable(
+                    "KL is a mean over tokens, and the response length is not reported", self.unit
+                )
+            words["basis"] = f"{value:.3g} a token x {length:.0f} tokens of a mean response"
+            value *= length
+        return compare(value, self.fire, self.clear, self.unit, words=words)
+
+
+@dataclass(frozen=True, slots=True)
+class MfuLow:
+    """MFU of the update below what its kind of model should reach."""
+
+    fire: float | None = None
+    clear: float | None = None
+    unit: str = "ratio"
+    reads: tuple[str, ...] = ("mfu_actor",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step."""
+        value = read_newest(history, "mfu_actor")
+        if value is None or history.run is None:
+            return not_judgeable("the update's MFU is not known", self.unit)
+        is_moe = is_mixture_of_experts(history.run.facts.model_config)
+        kind = "moe" if is_moe else "dense"
+        low = _LIMITS[f"update.mfu.low_{kind}"]
+        healthy = _LIMITS[f"update.mfu.healthy_{kind}"]
+        words = {
+            "kind": "a mixture of experts" if is_moe else "a dense model",
+            "healthy": f"{100 * healthy:.0f} %",
+        }
+        return compare(value, low, 1.1 * low, self.unit, "below", baseline=healthy, words=words)
+
+
+@dataclass(frozen=True, slots=True)
+class AdvantagesFlat:
+    """Advantages that are nearly all the same teach nothing: their spread against its own past.
+
+    The spread is the reported deviation, else largest minus smallest.
+    """
+
+    fire_ratio: float = 0.05
+    min_steps: int = 10
+    fire: float | None = None
+    clear: float | None = None
+    unit: str = "1"
+    reads: tuple[str, ...] = (*_ADVANTAGES["std"], *_ADVANTAGES["max"], *_ADVANTAGES["min"])
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step."""
+        spreads = self._read_spreads(history)
+        if not spreads or spreads[-1] is None:
+            return not_judgeable("the spread of the advantages is not reported")
+        past = sorted(value for value in spreads[:-1] if value is not None)
+        if len(past) < self.min_steps:
+            return not_judgeable(f"{len(past)} of {self.min_steps} earlier steps are known")
+        usual = past[len(past) // 2]
+        if usual <= 0:
+            return not_judgeable("advantages never had a spread")
+        return compare(
+            spreads[-1],
+            self.fire_ratio * usual,
+            2 * self.fire_ratio * usual,
+            "1",
+            "below",
+            baseline=usual,
+        )
+
+    def _read_spreads(self, history: History) -> list[float | None]:
+        spreads: list[float | None] = []
+        for point in history.steps:
+            found = {
+                part: next((point.scalars[name] for name in names if name in point.scalars), None)
+                for part, names in _ADVANTAGES.items()
+            }
+            if found["std"] is not None:
+                spreads.append(found["std"])
+            elif found["max"] is not None and found["min"] is not None:
+                spreads.append(found["max"] - found["min"])
+            else:
+                spreads.append(None)
+        return spreads
+
+
+@dataclass(frozen=True, slots=True)
+class LengthCollapsed:
+    """Mean response length near zero, or a small part of what it was at the start."""
+
+    fire_ratio: float = 0.25
+    fire: float = 4.0
+    clear: float = 8.0
+    unit: str = "tokens"
+    reads: tuple[str, ...] = ("response_length_mean",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step."""
+        value = read_newest(history, "response_length_mean")
+        if value is None:
+            return not_judgeable("the response length is not reported", self.unit)
+        past = sorted(read_series(history.steps[:-1], "response_length_mean").values[:20])
+        usual = past[len(past) // 2] if len(past) >= 5 else None
+        fire = max(self.fire, self.fire_ratio * usual if usual is not None else 0.0)
+        clear = max(self.clear, 1.5 * fire)
+        if usual is not None and usual <= clear:
+            # Answers were never longer: short is what they are.
+            fire, clear = min(fire, 0.5 * usual), min(clear, 0.7 * usual)
+        return compare(value, fire, clear, self.unit, "below", baseline=usual)

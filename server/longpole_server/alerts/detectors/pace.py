@@ -1,0 +1,117 @@
+"""Throughput and weight sync against what this run usually does."""
+
+import statistics
+from dataclasses import dataclass
+
+from longpole.conventions.stages import UPDATE_WEIGHTS
+from longpole_server.alerts.detectors.threshold import compare
+from longpole_server.alerts.history import History
+from longpole_server.alerts.inputs import read_series
+from longpole_server.alerts.rule import Judgement, not_judgeable
+
+_THROUGHPUT = "throughput_tokens_per_s_per_gpu"
+_LENGTH = "response_length_mean"
+_TOKENS = "tokens_total"
+# The part of a fall that longer answers may explain before it counts as theirs.
+_EXPLAINED = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputFall:
+    """Throughput below its reference, unless the shape of the work explains most of the fall.
+
+    Attributes:
+        fire_ratio, clear_ratio: Parts of the reference.
+        recent: Newest steps whose median is judged.
+        reference: First steady steps (`frozen`), else the steps before the recent ones.
+    """
+
+    fire_ratio: float
+    clear_ratio: float
+    recent: int
+    frozen: bool
+    min_reference: int = 10
+    fire: float | None = None
+    clear: float | None = None
+    unit: str = "tokens/s/GPU"
+    reads: tuple[str, ...] = (_THROUGHPUT, _LENGTH, _TOKENS)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest steps."""
+        series = read_series(history.steps, _THROUGHPUT)
+        num_reference = len(series) - self.recent - 2
+        if num_reference < self.min_reference:
+            return not_judgeable(
+                f"{max(0, num_reference)} of {self.min_reference} reference steps are known",
+                self.unit,
+            )
+        before = series.values[2 : len(series) - self.recent]
+        reference = before[:20] if self.frozen else before[-20:]
+        usual, value = (
+            statistics.median(reference),
+            statistics.median(series.values[-self.recent :]),
+        )
+        judgement = compare(
+            value,
+            self.fire_ratio * usual,
+            self.clear_ratio * usual,
+            self.unit,
+            "below",
+            baseline=usual,
+            words={"fall": f"{100 * (1 - value / usual):.0f} %" if usual > 0 else "unknown"},
+        )
+        if not judgement.firing:
+            return judgement
+        explained = self._explain(history, value / usual)
+        if explained is None:
+            return judgement
+        return Judgement(
+            False, True, value, judgement.threshold, self.unit, usual, quiet_because=explained
+        )
+
+    def _explain(self, history: History, ratio: float) -> str | None:
+        """Say what explains the fall: answers that got so much longer, or far fewer tokens."""
+        for name, label, sign in (
+            (_LENGTH, "responses got longer", 1),
+            (_TOKENS, "steps hold fewer tokens", -1),
+        ):
+            series = read_series(history.steps, name).values
+            if len(series) < self.recent + self.min_reference + 2:
+                continue
+            before = series[2 : len(series) - self.recent]
+            usual = statistics.median(before[:20] if self.frozen else before[-20:])
+            now = statistics.median(series[-self.recent :])
+            if usual <= 0 or now <= 0:
+                continue
+            growth = now / usual if sign > 0 else usual / now
+            # Decoding slows down at most in proportion to the length of the context.
+            if growth > 1 and (growth - 1) >= _EXPLAINED * (1 / ratio - 1):
+                return f"benign: {label} ({usual:.0f} to {now:.0f}), which explains the fall"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSlow:
+    """A weight sync that takes far longer than it did, and long enough to matter."""
+
+    fire_ratio: float = 2.0
+    min_seconds: float = 5.0
+    min_steps: int = 10
+    fire: float | None = None
+    clear: float | None = None
+    unit: str = "s"
+    reads: tuple[str, ...] = (f"stage_s/{UPDATE_WEIGHTS}",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step by the steps before it."""
+        series = read_series(history.steps, f"stage_s/{UPDATE_WEIGHTS}")
+        if history.newest is None or not series.steps:
+            return not_judgeable("no weight sync is reported", self.unit)
+        if series.steps[-1] != history.newest.step.step:
+            return not_judgeable("this step has no weight sync", self.unit)
+        past = series.values[:-1][-50:]
+        if len(past) < self.min_steps:
+            return not_judgeable(f"{len(past)} of {self.min_steps} syncs are known", self.unit)
+        usual = statistics.median(past)
+        fire = max(self.fire_ratio * usual, usual + self.min_seconds)
+        return compare(series.values[-1], fire, (usual + fire) / 2, self.unit, baseline=usual)

@@ -1,0 +1,175 @@
+"""What a step's samples say: a replica gone, rewards missing, weights that do not arrive."""
+
+import itertools
+from dataclasses import dataclass
+
+from longpole_server.alerts.detectors.threshold import compare
+from longpole_server.alerts.history import History, SampleCounts
+from longpole_server.alerts.inputs import read_newest
+from longpole_server.alerts.rule import Judgement, not_judgeable
+from longpole_server.model.alert import AlertEvidence
+
+_NO_SAMPLES = "samples are not reported"
+
+
+def _newest_samples(history: History) -> SampleCounts | None:
+    return history.newest.samples if history.newest is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGone:
+    """A rollout replica that worked in the steps before and finished nothing since.
+
+    Attributes:
+        fire: Steps in a row without a sample of it after which it is gone.
+        min_steps: Steps in which it must have worked before.
+    """
+
+    fire: float = 1.0
+    clear: float = 0.0
+    unit: str = "steps"
+    min_steps: int = 3
+    reads: tuple[str, ...] = ("samples by replica",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one replica; the value is the number of steps without a sample of it."""
+        counts = [point.samples for point in history.steps if point.samples is not None]
+        if not counts or not counts[-1].replicas:
+            return not_judgeable("samples do not name their replica", self.unit)
+        working = [
+            any(each.replica == history.entity.id for each in count.replicas)
+            for count in counts[-20:]
+        ]
+        if sum(working) < self.min_steps:
+            return not_judgeable("it has not worked long enough to be missed", self.unit)
+        missing = 0
+        for worked in reversed(working):
+            if worked:
+                break
+            missing += 1
+        others = len(counts[-1].replicas)
+        return compare(
+            float(missing), self.fire, self.clear, self.unit, words={"others": str(others)}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewardTimeout:
+    """Samples without a score, or with a zero score after scoring took as long as it may."""
+
+    fire: float = 0.20
+    clear: float = 0.05
+    unit: str = "ratio"
+    reads: tuple[str, ...] = ("reward of each sample", "score_s of each sample")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step's samples."""
+        count = _newest_samples(history)
+        if count is None or not count.num_samples:
+            return not_judgeable(_NO_SAMPLES, self.unit)
+        scored_before = any(
+            point.samples is not None and point.samples.num_scored for point in history.steps[-20:]
+        )
+        if not scored_before:
+            return not_judgeable("samples come without rewards", self.unit)
+        unscored = count.num_samples - count.num_scored
+        at_limit = 0
+        if count.num_at_score_max >= 3:
+            at_limit = min(count.num_zero_rewards, count.num_at_score_max)
+        words = {"unscored": str(unscored), "at_limit": str(at_limit)}
+        if count.score_max_s is not None:
+            words["score_max"] = f"{count.score_max_s:.3g} s"
+        ratio = (unscored + at_limit) / count.num_samples
+        return compare(ratio, self.fire, self.clear, self.unit, words=words)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFailed:
+    """The rollouts' policy version stands still though it used to advance with the steps.
+
+    Attributes:
+        fire: Steps in a row without a new version after which the sync has failed.
+    """
+
+    fire: float = 3.0
+    clear: float = 0.0
+    unit: str = "steps"
+    reads: tuple[str, ...] = ("policy version of each sample",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest version of each step."""
+        versions = [
+            point.samples.version_max
+            for point in history.steps
+            if point.samples is not None and point.samples.version_max is not None
+        ]
+        if len(versions) < 5 or history.newest is None or history.newest.samples is None:
+            return not_judgeable("policy versions of five steps are not known", self.unit)
+        still = 0
+        for before, after in reversed(list(itertools.pairwise(versions))):
+            if after > before:
+                break
+            still += 1
+        advanced = sum(after > before for before, after in itertools.pairwise(versions))
+        if advanced < max(1, (len(versions) - 1 - still) * 0.5):
+            return not_judgeable("versions do not advance with the steps in this run", self.unit)
+        return compare(
+            float(still), self.fire, self.clear, self.unit, words={"version": str(versions[-1])}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """Samples that the engine preempted because its cache was full."""
+
+    fire: float = 0.10
+    clear: float = 0.05
+    unit: str = "ratio"
+    reads: tuple[str, ...] = ("preemptions of each sample",)
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step's samples."""
+        count = _newest_samples(history)
+        if count is None or not count.num_reporting_preemptions:
+            return not_judgeable("preemptions are not reported", self.unit)
+        return compare(
+            count.num_preempted / count.num_reporting_preemptions,
+            self.fire,
+            self.clear,
+            self.unit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StaleDrops:
+    """Generated samples that are thrown away because they are too old."""
+
+    fire: float = 0.20
+    clear: float = 0.15
+    unit: str = "ratio"
+    reads: tuple[str, ...] = ("stale_drop_ratio", "status of each sample")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest step: as it is logged, else as its samples tell."""
+        value = read_newest(history, "stale_drop_ratio")
+        count = _newest_samples(history)
+        if value is None and count is not None and count.num_samples:
+            seen = any(
+                point.samples is not None and point.samples.num_dropped_stale
+                for point in history.steps
+            )
+            value = count.num_dropped_stale / count.num_samples if seen else None
+        if value is None:
+            return not_judgeable("dropped samples are not reported", self.unit)
+        judgement = compare(value, self.fire, self.clear, self.unit)
+        if count is None:
+            return judgement
+        return Judgement(
+            judgement.firing,
+            judgement.cleared,
+            value,
+            self.fire,
+            self.unit,
+            evidence=(AlertEvidence("samples", float(count.num_samples), "samples"),),
+            quiet_because=judgement.quiet_because,
+        )

@@ -1,0 +1,153 @@
+"""Judges rules on what there is at one moment. The same for live runs and for replays."""
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from longpole_server.alerts.book import AlertBook
+from longpole_server.alerts.events import Subject
+from longpole_server.alerts.history import History
+from longpole_server.alerts.lifecycle import advance, end_alert
+from longpole_server.alerts.rule import Judgement, Rule, not_judgeable
+from longpole_server.alerts.silences import find_silence
+from longpole_server.alerts.suppression import find_suppression
+from longpole_server.model.alert import AlertEvent, InputState, RuleInput, Silence, Trigger
+from longpole_server.model.diagnosis import Entity
+
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """What came of judging.
+
+    Attributes:
+        events: In the order in which they were decided; the book has them already.
+        inputs: What each rule saw.
+        failures: Detectors that failed, as text.
+    """
+
+    events: list[AlertEvent] = field(default_factory=list[AlertEvent])
+    inputs: list[tuple[str, RuleInput]] = field(default_factory=list[tuple[str, RuleInput]])
+    failures: list[str] = field(default_factory=list[str])
+
+
+def evaluate(
+    rules: Iterable[Rule],
+    history: History,
+    book: AlertBook,
+    trigger: Trigger,
+    silences: Sequence[Silence] = (),
+) -> Evaluation:
+    """Judge the rules of a trigger on every entity and take the events into the book.
+
+    Args:
+        rules: All rules; those of other triggers, and those of other runs, are left out.
+        history: What there is at the moment.
+        book: The alerts so far.
+        trigger: `step` when a step closed, `time` between steps.
+        silences: Those in force keep events from people.
+    """
+    evaluation = Evaluation()
+    for rule in rules:
+        if rule.trigger != trigger or not _concerns(rule, history):
+            continue
+        entities = history.list_entities(rule.entity_kind)
+        for entity in entities:
+            _judge(rule, history.focus(entity), book, silences, evaluation)
+        if not entities:
+            why = not_judgeable(f"no {rule.entity_kind} is known", rule.detector.unit)
+            nobody = history.focus(Entity(rule.entity_kind, ""))
+            evaluation.inputs.append((rule.rule_id, _describe(nobody, why, "not_judgeable")))
+    return evaluation
+
+
+def end_alerts_of(
+    book: AlertBook, history: History, why: str, keep: frozenset[str] = frozenset()
+) -> list[AlertEvent]:
+    """End every open alert of a run that is over, but those of the rules to keep."""
+    run_id = history.run.facts.run_id if history.run is not None else None
+    events = [
+        end_alert(alert, history.moment, why)
+        for alert in book.list_open()
+        if alert.run_id == run_id and run_id is not None and alert.rule not in keep
+    ]
+    for event in events:
+        book.apply(event)
+    return events
+
+
+def _concerns(rule: Rule, history: History) -> bool:
+    if (rule.entity_kind == "server") != (history.run is None):
+        return False
+    pattern = rule.user.run if rule.user is not None else None
+    return (
+        pattern is None
+        or history.run is None
+        or fnmatch.fnmatchcase(history.run.facts.run_id, pattern)
+    )
+
+
+def _judge(
+    rule: Rule,
+    history: History,
+    book: AlertBook,
+    silences: Sequence[Silence],
+    evaluation: Evaluation,
+) -> None:
+    try:
+        judgement = rule.detector.judge(history)
+    except Exception as error:  # noqa: BLE001 - one broken detector must not stop the others
+        evaluation.failures.append(f"{rule.rule_id}: {type(error).__name__}: {error}")
+        judgement = not_judgeable("its detector failed; the server's log says how")
+    subject = Subject(history.entity, history.run)
+    fingerprint = subject.fingerprint(rule)
+    suppressed = find_suppression(rule, history)
+    if suppressed is not None:
+        evaluation.inputs.append(
+            (rule.rule_id, _describe(history, judgement, "quiet", quiet_because=suppressed))
+        )
+        return
+    over_ns = book.resolved_ns(fingerprint)
+    event = advance(
+        rule,
+        subject,
+        book.find(fingerprint),
+        judgement,
+        history.moment,
+        silence_id=find_silence(silences, fingerprint, history.moment.decided_ns),
+        cooling_until_ns=0 if over_ns is None else over_ns + round(rule.cooldown_s * _NS_PER_S),
+    )
+    if event is not None:
+        book.apply(event)
+        evaluation.events.append(event)
+    alert = book.find(fingerprint)
+    state: InputState = "quiet" if judgement.is_judged else "not_judgeable"
+    if alert is not None and alert.state != "resolved":
+        state = alert.state
+    evaluation.inputs.append((rule.rule_id, _describe(history, judgement, state)))
+
+
+def _describe(
+    history: History,
+    judgement: Judgement,
+    state: InputState,
+    quiet_because: str | None = None,
+) -> RuleInput:
+    quiet = quiet_because or judgement.quiet_because
+    if state == "pending":
+        quiet = quiet or "its condition has not held for long enough yet"
+    elif state == "firing":
+        quiet = None
+    return RuleInput(
+        run_id=history.run.facts.run_id if history.run is not None else None,
+        entity=history.entity,
+        state=state,
+        step=history.moment.step,
+        ts_ns=history.moment.ts_ns,
+        value=judgement.value,
+        threshold=judgement.threshold,
+        baseline=judgement.baseline,
+        unit=judgement.unit,
+        quiet_because=quiet,
+    )

@@ -1,0 +1,228 @@
+"""What rules read: the steps of a run so far, the run as it stands, GPUs, nodes, the server itself.
+
+A rule judges one moment: `History.moment`. Live that is now, in a replay it is a time of the past.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from longpole_server.model.diagnosis import Entity
+from longpole_server.model.facts import RunFacts
+from longpole_server.model.run import OpenStage, RunState
+from longpole_server.model.step import Step
+
+RUN, GPU, HOST, REPLICA, SERVER = "run", "gpu", "host", "replica", "server"
+THIS_SERVER = Entity(SERVER, "this server")
+# Steps back in which a replica must have worked to be expected to work.
+_REPLICA_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The moment that is judged.
+
+    Attributes:
+        ts_ns: In the time of the data.
+        decided_ns: On the clock of who judges.
+        step: The step that closed, None for a moment between steps.
+    """
+
+    ts_ns: int
+    decided_ns: int
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSamples:
+    """Samples that one replica finished in a step."""
+
+    replica: str
+    num_samples: int
+    newest_end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCounts:
+    """Training samples of a step, counted.
+
+    Attributes:
+        num_scored: Samples with a reward.
+        num_zero_rewards: Samples whose reward is exactly 0.
+        num_dropped_stale: Samples thrown away because they were too old.
+        num_preempted: Samples that were preempted at least once.
+        score_max_s: Longest time that scoring one took, None when unknown.
+        num_at_score_max: Samples whose scoring took 0.98 of the longest or more.
+        version_max: Newest policy version that generated any, None when unknown.
+    """
+
+    num_samples: int
+    num_scored: int
+    num_zero_rewards: int
+    num_dropped_stale: int
+    num_preempted: int
+    num_reporting_preemptions: int
+    score_max_s: float | None
+    num_at_score_max: int
+    version_max: int | None
+    replicas: tuple[ReplicaSamples, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoint:
+    """One closed step with its logged scalars and its samples, None where no sample is known."""
+
+    step: Step
+    scalars: Mapping[str, float] = field(default_factory=dict[str, float])
+    samples: SampleCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The run as it stands at the moment.
+
+    Attributes:
+        first_step: First step of this attempt, None before any.
+        last_progress_ns: End of the newest closed step, else the attempt's start.
+        patience_s: Time without progress after which the run counts as stalled.
+        end_status: What the run said when it ended, None while it has not.
+        checkpoint_step: Last step at which a checkpoint was seen, None without any.
+    """
+
+    facts: RunFacts
+    project: str
+    attempt: int
+    state: RunState
+    started_ns: int
+    last_seen_ns: int
+    first_step: int | None
+    last_progress_ns: int
+    patience_s: float
+    staleness_bound: float | None = None
+    staleness_basis: str | None = None
+    open_stage: OpenStage | None = None
+    end_status: str | None = None
+    checkpoint_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMinute:
+    """One GPU over the last minute: means of what it reported. Fractions 0..1.
+
+    Attributes:
+        newest_ns: Time of its newest sample, also when that is older than a minute.
+        num_samples: Samples in the minute; the means are None without any.
+        throttled_ratio: Part of the samples that say the clock is held back by heat or power.
+        throttle_reasons: Bits of these reasons that were seen.
+    """
+
+    host: str
+    gpu_uuid: str
+    gpu_index: int
+    role: str
+    newest_ns: int
+    num_samples: int
+    utilization_ratio: float | None = None
+    sm_active_ratio: float | None = None
+    tensor_active_ratio: float | None = None
+    power_watts: float | None = None
+    throttled_ratio: float | None = None
+    throttle_reasons: int = 0
+
+    @property
+    def label(self) -> str:
+        """Node and index, as people call it."""
+        return f"{self.host}/{self.gpu_index}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostSeen:
+    """A node of a live run, and when it was last heard of."""
+
+    host: str
+    newest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnState:
+    """The server itself.
+
+    Attributes:
+        up_s: Seconds since it started.
+        num_pending: Accepted requests that are not stored yet.
+        num_dropped: Requests refused or lost in the last minutes.
+        dropped_window_s: How long those minutes are.
+        disk_used_ratio: Of the data directory's file system, None when unknown.
+        disk_free_bytes: The same, free.
+    """
+
+    up_s: float
+    num_pending: int
+    num_dropped: int
+    dropped_window_s: float
+    disk_used_ratio: float | None = None
+    disk_free_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything a detector may read, for one entity at one moment.
+
+    Attributes:
+        run: None for what belongs to no run.
+        steps: Closed steps of the run's newest attempt in order; the judged one comes last.
+        gpus: GPUs that the run holds.
+        hosts: Nodes of the run.
+        own: The server, None in a replay.
+    """
+
+    moment: Moment
+    run: RunContext | None = None
+    steps: Sequence[StepPoint] = ()
+    gpus: Sequence[GpuMinute] = ()
+    hosts: Sequence[HostSeen] = ()
+    own: OwnState | None = None
+    entity: Entity = THIS_SERVER
+
+    @property
+    def newest(self) -> StepPoint | None:
+        """The step that is judged, None before any."""
+        return self.steps[-1] if self.steps else None
+
+    @property
+    def gpu(self) -> GpuMinute | None:
+        """The GPU that is judged."""
+        return next((gpu for gpu in self.gpus if gpu.gpu_uuid == self.entity.id), None)
+
+    @property
+    def host(self) -> HostSeen | None:
+        """The node that is judged."""
+        return next((host for host in self.hosts if host.host == self.entity.id), None)
+
+    def focus(self, entity: Entity) -> "History":
+        """Return the same for another entity."""
+        return replace(self, entity=entity)
+
+    def list_entities(self, kind: str) -> list[Entity]:
+        """Return the entities of a kind that there are."""
+        match kind:
+            case "run":
+                ids = [self.run.facts.run_id] if self.run is not None else []
+            case "gpu":
+                ids = [gpu.gpu_uuid for gpu in self.gpus]
+            case "host":
+                ids = [host.host for host in self.hosts]
+            case "replica":
+                ids = self._list_replicas()
+            case _:
+                return [THIS_SERVER] if self.own is not None else []
+        return [Entity(kind, each) for each in ids]
+
+    def _list_replicas(self) -> list[str]:
+        return sorted(
+            {
+                replica.replica
+                for point in self.steps[-_REPLICA_STEPS:]
+                if point.samples is not None
+                for replica in point.samples.replicas
+            }
+        )

@@ -1,0 +1,105 @@
+"""Figures of a step by name, and what is usual among them."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from longpole.conventions.metrics import METRICS, read_metric
+from longpole_server.alerts.history import History, StepPoint
+
+# A robust standard deviation is so many median absolute deviations.
+DEVIATION_OF_MAD = 1.4826
+# Figures of a step that are no logged scalars.
+_OF_STEP: dict[str, Callable[[StepPoint], float | None]] = {
+    "step_duration_s": lambda point: point.step.duration_s,
+    "throughput_tokens_per_s_per_gpu": (lambda point: point.step.throughput_tokens_per_s_per_gpu),
+    "tokens_total": lambda point: point.step.tokens_total,
+    "mfu_actor": lambda point: _usable_mfu(point.step.mfu_actor),
+    "mfu_infer": lambda point: _usable_mfu(point.step.mfu_infer),
+    "mfu_step": lambda point: _usable_mfu(point.step.mfu_step),
+    "unattributed_s": lambda point: point.step.unattributed_s,
+}
+_STAGE_SECONDS = "stage_s/"
+_STAGE_SHARE = "share/"
+_UNIT_OF_STEP = {
+    "step_duration_s": "s",
+    "throughput_tokens_per_s_per_gpu": "tokens/s/GPU",
+    "tokens_total": "tokens",
+    "unattributed_s": "s",
+}
+
+
+def read_figure(point: StepPoint, name: str) -> float | None:
+    """Return a figure of a step: a field of it, `stage_s/<stage>`, `share/<stage>`, or a scalar.
+
+    Canonical metrics are found under the names that frameworks give them. What is not finite is
+    returned as it is.
+    """
+    own = _OF_STEP.get(name)
+    if own is not None:
+        value = own(point)
+        if value is not None:
+            return value
+    if name.startswith(_STAGE_SECONDS):
+        stage = point.step.stage(name.removeprefix(_STAGE_SECONDS))
+        return stage.exclusive_s if stage is not None else None
+    if name.startswith(_STAGE_SHARE):
+        stage = point.step.stage(name.removeprefix(_STAGE_SHARE))
+        return stage.share_ratio if stage is not None else None
+    if name in METRICS:
+        return read_metric(name, point.scalars)
+    return point.scalars.get(name)
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a figure, `1` where nothing is known."""
+    if name in METRICS:
+        return METRICS[name].unit
+    return "s" if name.startswith(_STAGE_SECONDS) else _UNIT_OF_STEP.get(name, "1")
+
+
+def label_of(name: str) -> str:
+    """Return a figure's name for people."""
+    return METRICS[name].label if name in METRICS else name
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A figure over the steps that report it, finite values only."""
+
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.values)
+
+
+def read_series(points: Sequence[StepPoint], name: str) -> Series:
+    """Return a figure over steps; those without it are left out."""
+    found = [
+        (point.step.step, value)
+        for point in points
+        if (value := read_figure(point, name)) is not None and math.isfinite(value)
+    ]
+    return Series(tuple(step for step, _ in found), tuple(value for _, value in found))
+
+
+def read_newest(history: History, name: str) -> float | None:
+    """Return a figure of the judged step, None when it does not report it or it is not finite."""
+    if history.newest is None:
+        return None
+    value = read_figure(history.newest, name)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def measure_spread(values: Sequence[float]) -> tuple[float, float]:
+    """Return the median, and the robust standard deviation from the median absolute deviation."""
+    middle = statistics.median(values)
+    mad = statistics.median(abs(value - middle) for value in values)
+    return middle, DEVIATION_OF_MAD * mad
+
+
+def _usable_mfu(value: float | None) -> float | None:
+    return value if value is not None and 0.0 < value <= 1.0 else None

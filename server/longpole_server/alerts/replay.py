@@ -1,0 +1,99 @@
+"""What the rules would have done to a run that is over, in the time of its data."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from longpole_server.alerts.book import AlertBook
+from longpole_server.alerts.evaluation import end_alerts_of, evaluate
+from longpole_server.alerts.history import History, Moment, RunContext, StepPoint
+from longpole_server.alerts.rule import Rule
+from longpole_server.model.alert import Alert, AlertEvent
+
+_NS_PER_S = 1_000_000_000
+# A run is judged on at most so many of its newest steps at a time, as live ones are.
+MAX_HISTORY_STEPS = 256
+# As in `service.run_states`, seen from the past: five usual steps, two minutes at least.
+_STALLED_STEPS = 5.0
+_STALLED_AFTER_S = 120.0
+_FIRST_STEP_PATIENCE_S = 1_800.0
+_USUAL_STEPS = 20
+
+
+def replay(
+    rules: Sequence[Rule], run: RunContext, points: Iterable[StepPoint]
+) -> tuple[list[Alert], list[AlertEvent]]:
+    """Run the rules over the steps of one attempt as if it were live.
+
+    Hardware and the server itself are not looked at: they belong to the present.
+
+    Args:
+        rules: All of them.
+        run: The run as it stands at its end.
+        points: Its closed steps in order.
+
+    Returns:
+        The alerts, newest first, and every event in order. Nothing is told to anybody.
+    """
+    replayed = _Replay(rules, run)
+    for point in points:
+        replayed.see(point)
+    replayed.finish()
+    return replayed.book.list_all(), replayed.events
+
+
+class _Replay:
+    def __init__(self, rules: Sequence[Rule], run: RunContext) -> None:
+        self.book = AlertBook()
+        self.events: list[AlertEvent] = []
+        self._rules = rules
+        self._run = run
+        self._points: list[StepPoint] = []
+        self._progress_ns = run.started_ns
+
+    def see(self, point: StepPoint) -> None:
+        """Judge what happened until a step closed, and the step."""
+        step = point.step
+        end_ns = step.end_ns if step.end_ns is not None else step.start_ns
+        run = self._run_at(end_ns)
+        stalled_ns = self._progress_ns + round(run.patience_s * _NS_PER_S) + 1
+        if end_ns > stalled_ns:
+            self._judge_time(replace(run, state="stalled"), stalled_ns)
+        self._points = [*self._points[-(MAX_HISTORY_STEPS - 1) :], point]
+        self._progress_ns = max(self._progress_ns, end_ns)
+        run = replace(run, last_progress_ns=self._progress_ns)
+        history = History(Moment(end_ns, end_ns, step.step), run, self._points)
+        self.events += evaluate(self._rules, history, self.book, "step").events
+        self._judge_time(run, end_ns)
+
+    def finish(self) -> None:
+        """Judge how the run ended."""
+        end_ns = max(self._progress_ns, self._run.last_seen_ns)
+        run = replace(self._run, last_progress_ns=self._progress_ns, open_stage=None)
+        self._judge_time(run, end_ns)
+        if run.state in ("finished", "crashed", "lost"):
+            history = History(Moment(end_ns, end_ns), run, self._points)
+            keep = frozenset({"trainer.gone"})
+            self.events += end_alerts_of(self.book, history, f"the run is {run.state}", keep)
+
+    def _judge_time(self, run: RunContext, ts_ns: int) -> None:
+        history = History(Moment(ts_ns, ts_ns), run, self._points)
+        self.events += evaluate(self._rules, history, self.book, "time").events
+
+    def _run_at(self, ts_ns: int) -> RunContext:
+        durations = sorted(
+            point.step.duration_s
+            for point in self._points[-_USUAL_STEPS:]
+            if point.step.duration_s is not None
+        )
+        patience_s = _FIRST_STEP_PATIENCE_S
+        if durations:
+            patience_s = max(_STALLED_STEPS * durations[len(durations) // 2], _STALLED_AFTER_S)
+        return replace(
+            self._run,
+            state="live",
+            last_seen_ns=ts_ns,
+            last_progress_ns=self._progress_ns,
+            patience_s=patience_s,
+            open_stage=None,
+            end_status=None,
+        )

@@ -1,0 +1,43 @@
+"""When trend rules keep still: warm-up, after a resume, around validations and checkpoints."""
+
+from collections.abc import Sequence
+
+from longpole.conventions.stages import SAVE_CHECKPOINT, TESTING
+from longpole_server.alerts.history import History, StepPoint
+from longpole_server.alerts.rule import Rule
+
+WARM_UP_STEPS = 5
+# Where more than this part of the steps hold a validation or checkpoint, such steps are usual.
+_USUAL_RATIO = 0.5
+_INTERRUPTIONS = frozenset({TESTING, SAVE_CHECKPOINT})
+
+
+def find_suppression(rule: Rule, history: History) -> str | None:
+    """Return why a rule is not judged at this step, None when it is.
+
+    Faults and exceeded bounds always are, and so is what is judged between steps.
+    """
+    if rule.kind == "fault" or rule.trigger == "time":
+        return None
+    run, newest = history.run, history.newest
+    if run is None or newest is None:
+        return None
+    if run.first_step is not None and newest.step.step < run.first_step + WARM_UP_STEPS:
+        after = "the run warms up" if run.attempt <= 1 else "the run was resumed just now"
+        return f"not judged: {after} (the first {WARM_UP_STEPS} steps)"
+    return _find_interruption(newest, history.steps)
+
+
+def _find_interruption(newest: StepPoint, steps: Sequence[StepPoint]) -> str | None:
+    held = _INTERRUPTIONS & _list_stages(newest)
+    if not held:
+        return None
+    recent = steps[-20:]
+    num_interrupted = sum(bool(_INTERRUPTIONS & _list_stages(point)) for point in recent)
+    if num_interrupted > _USUAL_RATIO * len(recent):
+        return None
+    return f"not judged: the step holds {' and '.join(sorted(held))}"
+
+
+def _list_stages(point: StepPoint) -> set[str]:
+    return {stage.stage for stage in (*point.step.stages, *point.step.outside)}

@@ -1,0 +1,1 @@
+"""Delivery of alerts to people: channels, messages, and what each channel answered."""
