@@ -24,6 +24,7 @@ from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read import Reader, open_reader
 from longpole_server.service import ChangeFeed, Service
 from longpole_server.service.closing import StepCloser
+from longpole_server.service.discovery import Discovery
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.gpu_joining import GpuJoiner
 from longpole_server.service.importing import LogImporter
@@ -113,7 +114,11 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
     except SpoolError as error:
         raise StoreError(f"cannot open the journal: {error}") from error
     service = StoreService(
-        reader, RunsReader(reader, revisions, config.lost_after_s), facts, changes
+        reader,
+        RunsReader(reader, revisions, config.lost_after_s),
+        facts,
+        changes,
+        Discovery(reader, writer),
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
     authorize = TokenCheck(config.token) if config.token is not None else None

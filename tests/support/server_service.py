@@ -10,6 +10,7 @@ from longpole_server.model.records import Records
 from longpole_server.read import Reader, open_reader
 from longpole_server.service import ChangeFeed
 from longpole_server.service.closing import StepCloser
+from longpole_server.service.discovery import Discovery
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.gpu_joining import GpuJoiner
 from longpole_server.service.revisions import Revisions
@@ -87,6 +88,7 @@ def build_bench(
             RunsReader(reader, revisions, LOST_AFTER_S, clock.now_ns),
             facts,
             changes,
+            Discovery(reader, writer, clock.now_ns),
             clock.now_ns,
         ),
         tokens=tokens or itertools.count(),

@@ -6,7 +6,6 @@ from starlette.responses import Response
 from longpole_server.api.responses import make_error
 
 _ABSENT: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("/runs/{run:path}/compare", ("GET",)),
     ("/runs/{run:path}/alerts/replay", ("GET",)),
     ("/alerts", ("GET",)),
     ("/alerts/events", ("GET",)),
@@ -14,9 +13,6 @@ _ABSENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("/rules", ("GET", "POST", "PUT", "DELETE")),
     ("/silences", ("GET", "POST", "DELETE")),
     ("/channels", ("GET",)),
-    ("/scrape-targets", ("GET",)),
-    ("/services", ("GET",)),
-    ("/prometheus/targets", ("POST",)),
 )
 
 

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute
 from longpole import __version__
 from longpole_server.api.absent import create_absent_router
 from longpole_server.api.access import AccessMiddleware, TokenCheck
+from longpole_server.api.discovery import create_discovery_router
 from longpole_server.api.gpus import create_gpus_router
 from longpole_server.api.imports import create_import_router
 from longpole_server.api.own_state import (
@@ -62,6 +63,7 @@ def create_api(parts: ApiParts) -> FastAPI:
         create_absent_router(),
         create_import_router(parts.importer, parts.max_import_bytes),
         create_gpus_router(parts.service),
+        create_discovery_router(parts.service),
         create_runs_router(parts.service),
     ):
         api.include_router(router, prefix=PREFIX)

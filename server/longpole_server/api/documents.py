@@ -156,6 +156,59 @@ class GpusPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ServicesDocument:
+    """Where RL-Insight's client finds what it needs: the port of `/v1/traces`.
+
+    Attributes:
+        prometheus_port, grafana_port: Null: there is neither.
+    """
+
+    status: str
+    otlp_port: int | None
+    prometheus_port: int | None
+    grafana_port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationDocument:
+    """That Prometheus pages were registered.
+
+    Attributes:
+        target_count: Pages of this job, those of earlier requests included.
+        prometheus_reloaded: False: there is no Prometheus behind this server.
+    """
+
+    status: str
+    job_name: str
+    target_count: int
+    prometheus_reloaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTargetDocument:
+    """A Prometheus page to scrape, at `http://<target>/metrics`.
+
+    Attributes:
+        host: Node it is on where its sender said so.
+        seen_ns: When it was last registered.
+    """
+
+    job_name: str
+    target: str
+    labels: Mapping[str, str]
+    host: str | None
+    seen_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTargetsPage:
+    """Prometheus pages that an agent is to scrape."""
+
+    scrape_targets: Sequence[ScrapeTargetDocument]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ImportDocument:
     """What an import did.
 

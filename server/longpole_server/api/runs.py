@@ -6,15 +6,26 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from longpole_server.api import documents
+from longpole_server.api.comparison import comparison_document
 from longpole_server.api.paging import cut_page, make_cursor, read_cursor
 from longpole_server.api.responses import JsonResponse
 from longpole_server.diagnosis import diagnosis_document
-from longpole_server.service import Service, TrajectorySort
+from longpole_server.service import Service, StepRange, TrajectorySort
+from longpole_server.service.ranges import check_range
 
 MAX_LIMIT = 10_000
 
-First = Annotated[int | None, Query(alias="from", description="first step, inclusive")]
-Last = Annotated[int | None, Query(alias="to", description="last step, inclusive")]
+_STEP_BOUNDS: dict[str, Any] = {"ge": -(1 << 63), "le": (1 << 63) - 1}
+First = Annotated[
+    int | None, Query(alias="from", description="first step, inclusive", **_STEP_BOUNDS)
+]
+Last = Annotated[int | None, Query(alias="to", description="last step, inclusive", **_STEP_BOUNDS)]
+WithFirst = Annotated[
+    int | None, Query(alias="with_from", description="`from` of the other run", **_STEP_BOUNDS)
+]
+WithLast = Annotated[
+    int | None, Query(alias="with_to", description="`to` of the other run", **_STEP_BOUNDS)
+]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
 
@@ -69,6 +80,7 @@ def _add_step_routes(router: APIRouter, service: Service) -> None:
         cursor: Cursor = None,
     ) -> Response:
         """Steps of a range in order, the open one last."""
+        check_range(first, last)
         page, following = cut_page(service.list_steps(run, first, last), cursor, limit)
         return JsonResponse(
             documents.StepsPage([documents.describe_step(step) for step in page], following)
@@ -80,6 +92,19 @@ def _add_run_routes(router: APIRouter, service: Service) -> None:
     def get_diagnosis(run: str, first: First = None, last: Last = None) -> Response:
         """`longpole.diagnosis/1` of a range; without one, of the last 20 judged steps."""
         return JsonResponse(diagnosis_document(service.diagnose(run, first, last)))
+
+    @router.get("/{run:path}/compare", response_model=dict[str, Any])
+    def compare_runs(
+        run: str,
+        other: Annotated[str, Query(alias="with", min_length=1, description="run to compare with")],
+        first: First = None,
+        last: Last = None,
+        with_first: WithFirst = None,
+        with_last: WithLast = None,
+    ) -> Response:
+        """What changed since the other run's window; without ranges the last 20 judged steps."""
+        steps, other_steps = StepRange(first, last), StepRange(with_first, with_last)
+        return JsonResponse(comparison_document(service.compare(run, other, steps, other_steps)))
 
     @router.get("/{run:path}/metrics", response_model=documents.MetricPage)
     def get_metric(run: str, name: Annotated[str, Query(min_length=1)]) -> Response:

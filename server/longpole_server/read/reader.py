@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from longpole_server.model.comparison import Quantiles, SampleMetric
+from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.records import (
     GpuProcess,
@@ -11,7 +13,17 @@ from longpole_server.model.records import (
 )
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
-from longpole_server.read import gpus, heatmap, runs, scalars, steps, trajectories
+from longpole_server.read import (
+    discovery,
+    distributions,
+    gpus,
+    heatmap,
+    runs,
+    scalars,
+    steps,
+    trajectories,
+)
+from longpole_server.read.distributions import StepWindow
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
 from longpole_server.store import Store
@@ -115,6 +127,16 @@ class Reader:
     ) -> Sequence[Trajectory]:
         """Return the samples of one prompt's group in one step."""
         return trajectories.list_group(self._pool, run_id, attempt, step, group_id)
+
+    def get_sample_quantiles(
+        self, run_id: str, windows: Sequence[StepWindow]
+    ) -> Mapping[SampleMetric, Quantiles]:
+        """Return how the training samples of some steps are distributed, all taken together."""
+        return distributions.get_quantiles(self._pool, run_id, windows)
+
+    def list_scrape_targets(self, since_ns: int) -> Sequence[ScrapeTarget]:
+        """Return the Prometheus pages registered since a time, by job and target."""
+        return discovery.list_scrape_targets(self._pool, since_ns)
 
     def list_stage_starts(self, run_id: str, attempt: int, since_ns: int) -> Sequence[StageStart]:
         """Return announced windows whose newest heartbeat is not older than a time.

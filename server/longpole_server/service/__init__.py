@@ -5,6 +5,7 @@ from longpole_server.service.interface import (
     MetricSeries,
     Service,
     StepDetail,
+    StepRange,
     TrajectoryDistribution,
     TrajectorySort,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "MetricSeries",
     "Service",
     "StepDetail",
+    "StepRange",
     "TrajectoryDistribution",
     "TrajectorySort",
 ]

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
@@ -65,6 +67,17 @@ class TrajectoryDistribution:
     tool_s: tuple[float, ...]
     score_s: tuple[float, ...]
     stop_at: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRange:
+    """Steps of one side of a comparison, inclusive; without any bound the last 20 judged ones."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+LAST_STEPS = StepRange()
 
 
 class Service(Protocol):
@@ -123,6 +136,16 @@ class Service(Protocol):
         """Diagnose a range; without one, the last 20 judged steps."""
         ...
 
+    def compare(
+        self,
+        run_id: str,
+        other_run_id: str,
+        steps: StepRange = LAST_STEPS,
+        other_steps: StepRange = LAST_STEPS,
+    ) -> Comparison:
+        """Say what changed from the other run's window to this run's; both may be of one run."""
+        ...
+
     def get_metric(self, run_id: str, name: str) -> MetricSeries:
         """Return a logged metric, or a canonical one through its aliases."""
         ...
@@ -139,4 +162,15 @@ class Service(Protocol):
 
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return the newest sample of every GPU seen in the last day."""
+        ...
+
+    def register_scrape_targets(self, registration: Registration) -> int:
+        """Keep Prometheus pages for agents to scrape; return how many their job has now.
+
+        A page is forgotten when it was not registered again for two weeks.
+        """
+        ...
+
+    def list_scrape_targets(self, agent: ScrapingAgent) -> Sequence[ScrapeTarget]:
+        """Return the registered pages that an agent is to scrape."""
         ...

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 
+from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import Records
 from longpole_server.model.step import Step
@@ -46,3 +47,12 @@ class SerialWriter:
         """
         with self._lock:
             self._writer.write_run_gpus(run_gpus)
+
+    def write_scrape_targets(self, targets: Sequence[ScrapeTarget]) -> None:
+        """Replace registered Prometheus pages as `Writer.write_scrape_targets` does.
+
+        Raises:
+            StoreError: The database refused or failed.
+        """
+        with self._lock:
+            self._writer.write_scrape_targets(targets)

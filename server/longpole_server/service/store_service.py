@@ -13,13 +13,16 @@ from longpole_server.analysis.gaps import find_gaps
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.diagnosis import diagnose, diagnose_step
 from longpole_server.errors import BadRequestError, NotFoundError
+from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
 from longpole_server.read import Reader
 from longpole_server.service.changes import ChangeFeed
+from longpole_server.service.comparing import Comparer
 from longpole_server.service.conversions import (
     gpus_between,
     gpus_during,
@@ -27,13 +30,17 @@ from longpole_server.service.conversions import (
     sample_window_ns,
 )
 from longpole_server.service.digests import RECENT_STEPS
+from longpole_server.service.discovery import Discovery
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.interface import (
+    LAST_STEPS,
     MetricSeries,
     StepDetail,
+    StepRange,
     TrajectoryDistribution,
     TrajectorySort,
 )
+from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader, list_notes
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
@@ -54,6 +61,7 @@ class StoreService:
         runs: Answers for runs.
         facts: Builds and keeps facts of steps.
         changes: The feed that step closing publishes to.
+        discovery: Keeps registered Prometheus pages.
         now_ns: Wall clock, UTC nanoseconds.
     """
 
@@ -63,13 +71,16 @@ class StoreService:
         runs: RunsReader,
         facts: FactsReader,
         changes: ChangeFeed,
+        discovery: Discovery,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._reader = reader
         self._runs = runs
         self._facts = facts
         self._changes = changes
+        self._discovery = discovery
         self._now_ns = now_ns
+        self._comparer = Comparer(reader, runs)
 
     @property
     def changes(self) -> ChangeFeed:
@@ -200,10 +211,7 @@ class StoreService:
             NotFoundError: There is no such run.
             BadRequestError: The range ends before it begins.
         """
-        if first is not None and last is not None and first > last:
-            raise BadRequestError(
-                f"from {first} to {last} is no range of steps", hint="`from` is at most `to`"
-            )
+        check_range(first, last)
         rows = self._runs.list_attempts(run_id)
         digest = self._runs.get_digest(run_id)
         if first is None and last is None:
@@ -223,6 +231,24 @@ class StoreService:
             attempt_starts=attempt_starts,
         )
         return replace(diagnosis, data_quality=(*diagnosis.data_quality, *list_notes(rows)))
+
+    def compare(
+        self,
+        run_id: str,
+        other_run_id: str,
+        steps: StepRange = LAST_STEPS,
+        other_steps: StepRange = LAST_STEPS,
+    ) -> Comparison:
+        """Say what changed from the other run's window to this run's; both may be of one run."""
+        return self._comparer.compare(run_id, other_run_id, steps, other_steps)
+
+    def register_scrape_targets(self, registration: Registration) -> int:
+        """Keep Prometheus pages for agents to scrape; return how many their job has now."""
+        return self._discovery.register(registration)
+
+    def list_scrape_targets(self, agent: ScrapingAgent) -> Sequence[ScrapeTarget]:
+        """Return the registered pages that an agent is to scrape."""
+        return self._discovery.list_targets(agent)
 
     def get_metric(self, run_id: str, name: str) -> MetricSeries:
         """Return a logged metric, or a canonical one through its aliases."""

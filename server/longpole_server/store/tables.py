@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
+from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import (
     EngineSample,
@@ -131,3 +132,4 @@ TABLES: Mapping[str, Table] = MappingProxyType(
     }
 )
 RUN_GPUS = _table_of("run_gpus", RunGpu)
+SCRAPE_TARGETS = _table_of("scrape_targets", ScrapeTarget)

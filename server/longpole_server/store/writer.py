@@ -9,12 +9,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import Records
 from longpole_server.model.step import Step
 from longpole_server.store.activity import Activity, make_activity_rows
 from longpole_server.store.steps import make_step_rows
-from longpole_server.store.tables import RUN_GPUS, TABLES
+from longpole_server.store.tables import RUN_GPUS, SCRAPE_TARGETS, TABLES
 
 
 class Inserter(Protocol):
@@ -72,6 +73,14 @@ class Writer:
             StoreError: The database refused or failed; the caller may call again.
         """
         self._insert(RUN_GPUS.name, RUN_GPUS.make_rows(run_gpus), _make_token())
+
+    def write_scrape_targets(self, targets: Sequence[ScrapeTarget]) -> None:
+        """Replace registered Prometheus pages (key: job, target, host, sender).
+
+        Raises:
+            StoreError: The database refused or failed; the caller may call again.
+        """
+        self._insert(SCRAPE_TARGETS.name, SCRAPE_TARGETS.make_rows(targets), _make_token())
 
     def _insert(self, table: str, rows: pa.Table, token: str) -> None:
         if rows.num_rows:

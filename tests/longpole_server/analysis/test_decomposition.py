@@ -10,7 +10,14 @@ from longpole_server.analysis.decomposition import decompose, log_mean
 from longpole_server.model.decomposition import Decomposition
 from longpole_server.model.step import OutsideStage, StageTime, Step
 
-NAMES = ("gen", "reward", "old_log_prob", "update_actor", "update_weights", "own_stage")
+NAMES: tuple[str, ...] = (
+    "gen",
+    "reward",
+    "old_log_prob",
+    "update_actor",
+    "update_weights",
+    "own_stage",
+)
 
 
 def make_step(
@@ -42,6 +49,7 @@ def make_step(
     )
 
 
+OUTSIDE: tuple[str, ...] = ("testing", "save_checkpoint")
 SECONDS = st.floats(0.0, 1e5, allow_subnormal=False)
 
 
@@ -50,7 +58,7 @@ def steps(draw: st.DrawFn) -> Step:
     return make_step(
         draw(st.dictionaries(st.sampled_from(NAMES), SECONDS)),
         unattributed_s=draw(st.floats(1e-3, 1e5)),
-        outside=draw(st.dictionaries(st.sampled_from(("testing", "save_checkpoint")), SECONDS)),
+        outside=draw(st.dictionaries(st.sampled_from(OUTSIDE), SECONDS)),
         tokens=draw(st.none() | st.integers(0, 10**9)),
         gpus=draw(st.none() | st.integers(0, 10**5)),
     )

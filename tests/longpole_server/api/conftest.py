@@ -11,11 +11,12 @@ from support.server_runs import RunScript, gpu_samples, merge
 from support.server_service import ServiceBench, opened_bench
 
 RUN_ID = "project/seven of nine"
+OTHER_RUN_ID = "project/other"
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceBench]:
-    """A store with one run of three closed steps and an open one."""
+    """A store with a run of three closed steps and an open one, and a run that is over."""
     with opened_bench(tmp_path_factory.mktemp("store")) as opened:
         run = RunScript(RUN_ID, gpu_ids=("GPU-a",))
         opened.clock.seconds = 31.0
@@ -36,6 +37,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceBench]:
                     )
                 ),
             )
+        other = RunScript(OTHER_RUN_ID, pid=5_000, host="node-1")
+        opened.write(other.start(gpu_count=1, config={"group_size": "16"}), other.end(30.0))
+        for step in (1, 2):
+            start_s = 10.0 * (step - 1)
+            opened.write(other.stages(step, start_s), other.loop(step, start_s, tokens=2_000))
         opened.write(run.announce(4, "step", 30.0), run.announce(4, "gen", 30.1))
         yield opened
 

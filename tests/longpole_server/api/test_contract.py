@@ -1,9 +1,13 @@
 """The HTTP API's contract: exact keys of every route, whatever is or is not reported."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
+
+RUN_ID = "project/seven of nine"
+OTHER_RUN_ID = "project/other"
 
 
 def keys(text: str) -> set[str]:
@@ -40,6 +44,10 @@ DIAGNOSIS_KEYS = keys(
     "recoverable_gpu_hours_per_day shares outside throughput mfu evidence findings "
     "next data_quality steps"
 )
+COMPARED_WINDOW_KEYS = keys(
+    "run_id name from to num_judged excluded attempts tokens gpus step_s outside_s "
+    "throughput loop_throughput"
+)
 GPU_KEYS = keys(
     "host gpu_uuid gpu_index model ts_ns utilization_ratio memory_used_bytes "
     "memory_total_bytes sm_active_ratio tensor_active_ratio power_watts "
@@ -58,7 +66,8 @@ def test_runs(client: TestClient):
     page = get(client, "/api/v1/runs")
     assert set(page) == {"runs", "next"}
     assert page["next"] is None
-    run = page["runs"][0]
+    assert all(set(run) == RUN_KEYS for run in page["runs"])
+    run = next(run for run in page["runs"] if run["run_id"] == RUN_ID)
     assert set(run) == RUN_KEYS
     assert run["state"] == "live"
     assert (run["first_step"], run["last_step"], run["num_steps"]) == (1, 3, 3)
@@ -69,7 +78,7 @@ def test_runs(client: TestClient):
 
 
 def test_alerts_that_nothing_counts_are_null_and_not_zero(client: TestClient, run_path: str):
-    for run in (get(client, "/api/v1/runs")["runs"][0], get(client, run_path)):
+    for run in (*get(client, "/api/v1/runs")["runs"], get(client, run_path)):
         assert run["open_alerts"] is None
 
 
@@ -192,6 +201,118 @@ def test_gpus(client: TestClient):
     assert page["gpus"][0]["run_id"] == "project/seven of nine"
 
 
+def test_a_comparison_with_another_run(client: TestClient, run_path: str):
+    other = quote(OTHER_RUN_ID, safe="")
+    compared = get(client, f"{run_path}/compare?with={other}")
+    assert set(compared) == keys(
+        "run_id with_run_id window with_window change decomposition stages distributions config "
+        "remarks"
+    )
+    assert (compared["run_id"], compared["with_run_id"]) == (RUN_ID, OTHER_RUN_ID)
+    for window in (compared["window"], compared["with_window"]):
+        assert set(window) == COMPARED_WINDOW_KEYS
+    assert compared["window"]["excluded"] == [
+        {"step": 1, "reason": "first step of an attempt: it warms up"}
+    ]
+    assert (compared["window"]["from"], compared["window"]["to"]) == (2, 3)
+    change = compared["change"]
+    assert set(change) == keys(
+        "quantity log_change factor log_change_of_steps factor_of_steps reason"
+    )
+    # The other run has made twice the tokens in the same time.
+    assert change["quantity"] == "tokens_per_s_per_gpu"
+    assert change["factor"] == pytest.approx(0.5)
+    parts = compared["decomposition"]
+    assert {frozenset(part) for part in parts} == {
+        frozenset(keys("kind name unit value with_value log_change factor reason"))
+    }
+    assert sum(part["log_change"] for part in parts) == pytest.approx(
+        change["log_change"], abs=1e-9
+    )
+    assert {part["kind"] for part in parts} == {"tokens", "gpus", "stage", "unattributed"}
+    assert {frozenset(stage) for stage in compared["stages"]} == {
+        frozenset(
+            keys(
+                "stage is_outside duration_s with_duration_s change_s ratio_to_step "
+                "with_ratio_to_step"
+            )
+        )
+    }
+    assert [each["metric"] for each in compared["distributions"]] == [
+        "duration_s",
+        "output_tokens",
+    ]
+    for each in compared["distributions"]:
+        assert set(each) == keys("metric unit value with_value")
+        assert set(each["value"]) == set(each["with_value"]) == keys("count p50 p90 p99 max")
+    assert compared["distributions"][0]["value"]["count"] == 6
+    assert compared["distributions"][0]["with_value"] == {
+        "count": 0,
+        "p50": None,
+        "p90": None,
+        "p99": None,
+        "max": None,
+    }
+    assert compared["config"] == [
+        {"key": "group_size", "change": "changed", "value": "8", "with_value": "16"},
+        {"key": "system", "change": "added", "value": "verl", "with_value": None},
+    ]
+
+
+def test_a_comparison_of_two_windows_of_one_run(client: TestClient, run_path: str):
+    query = f"with={quote(RUN_ID, safe='')}&from=3&to=3&with_from=2&with_to=2"
+    compared = get(client, f"{run_path}/compare?{query}")
+    assert (compared["window"]["from"], compared["with_window"]["from"]) == (3, 2)
+    assert compared["change"]["log_change"] == pytest.approx(0.0)
+    assert compared["config"] == []
+
+
+def test_a_comparison_without_closed_steps_says_why(client: TestClient, run_path: str):
+    compared = get(client, f"{run_path}/compare?with={quote(RUN_ID, safe='')}&with_from=90")
+    assert compared["change"]["log_change"] is None
+    assert compared["change"]["reason"] == "no closed step in the window before"
+    assert compared["decomposition"] == []
+    assert compared["with_window"]["num_judged"] == 0
+    assert (compared["with_window"]["from"], compared["with_window"]["to"]) == (90, None)
+
+
+def test_discovery_as_the_rl_insight_client_uses_it(client: TestClient):
+    assert get(client, "/api/v1/services") == {
+        "status": "ok",
+        "otlp_port": 80,
+        "prometheus_port": None,
+        "grafana_port": None,
+    }
+    moved = client.get("/api/v1/services", headers={"Host": "server:18080"})
+    assert moved.json()["otlp_port"] == 18080
+    body = {
+        "job_name": "rollout",
+        "targets": [
+            {"target": "10.0.0.7:8000", "labels": {"replica": "0"}},
+            {"target": "node-7.cluster:8001"},
+        ],
+    }
+    registered = client.post("/api/v1/prometheus/targets", json=body)
+    assert registered.status_code == 200, registered.text
+    assert registered.json() == {
+        "status": "ok",
+        "job_name": "rollout",
+        "target_count": 2,
+        "prometheus_reloaded": False,
+    }
+    page = get(client, "/api/v1/scrape-targets?host=node-7&address=10.0.0.7")
+    assert set(page) == {"scrape_targets", "next"}
+    assert page["next"] is None
+    first, second = page["scrape_targets"]
+    assert set(first) == set(second) == keys("job_name target labels host seen_ns")
+    assert (first["job_name"], first["target"]) == ("rollout", "10.0.0.7:8000")
+    assert first["labels"] == {"replica": "0"}
+    assert (second["target"], second["labels"]) == ("node-7.cluster:8001", {})
+    assert second["host"] is None
+    elsewhere = get(client, "/api/v1/scrape-targets?host=node-8")
+    assert elsewhere == {"scrape_targets": [], "next": None}
+
+
 def test_pages_lead_to_each_other(client: TestClient, run_path: str):
     seen: list[int] = []
     path = f"{run_path}/steps?limit=3"
@@ -232,8 +353,12 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "/api/v1/runs/{run}/trajectories/{trajectory}",
         "/api/v1/runs/{run}/diagnosis",
         "/api/v1/runs/{run}/metrics",
+        "/api/v1/runs/{run}/compare",
         "/api/v1/gpus",
         "/api/v1/import",
+        "/api/v1/services",
+        "/api/v1/prometheus/targets",
+        "/api/v1/scrape-targets",
     } <= set(schema["paths"])
     assert set(schema["components"]["schemas"]["StepDocument"]["properties"]) == STEP_KEYS
     assert client.get("/docs").status_code == 404

@@ -30,6 +30,9 @@ def error_of(client: TestClient, method: str, path: str, status: int, **sent: ob
         "/api/v1/runs/nobody/trajectories/1",
         "/api/v1/runs/nobody/diagnosis",
         "/api/v1/runs/nobody/metrics?name=x",
+        "/api/v1/runs/nobody/compare?with=project%2Fother",
+        "/api/v1/runs/project%2Fother/compare?with=nobody",
+        "/api/v1/runs/nobody/steps/99999999999999999999",
     ],
 )
 def test_what_does_not_exist_is_404(client: TestClient, path: str):
@@ -49,6 +52,13 @@ def test_what_does_not_exist_is_404(client: TestClient, path: str):
         "/metrics",
         "/metrics?name=",
         "/diagnosis?from=x",
+        "/steps?from=3&to=2",
+        "/steps?from=9223372036854775808",
+        "/compare",
+        "/compare?with=",
+        "/compare?with=project%2Fother&from=3&to=2",
+        "/compare?with=project%2Fother&with_from=3&with_to=2",
+        "/compare?with=project%2Fother&with_from=x",
         "/diagnosis?from=3&to=2",
     ],
 )
@@ -65,10 +75,6 @@ def test_what_makes_no_sense_is_400(client: TestClient, run_path: str, query: st
         ("GET", "/api/v1/silences"),
         ("POST", "/api/v1/silences"),
         ("GET", "/api/v1/channels"),
-        ("GET", "/api/v1/services"),
-        ("GET", "/api/v1/scrape-targets"),
-        ("POST", "/api/v1/prometheus/targets"),
-        ("GET", "/api/v1/runs/some/run/compare"),
         ("GET", "/api/v1/runs/some/run/alerts/replay"),
     ],
 )

@@ -1,0 +1,169 @@
+"""Compares two windows of steps: what made one faster than the other."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from longpole_server.analysis.decomposition import decompose
+from longpole_server.analysis.window import summarise_window
+from longpole_server.model.comparison import (
+    ComparedWindow,
+    Comparison,
+    ConfigChange,
+    ConfigDifference,
+    SampleDistribution,
+)
+from longpole_server.model.records import RunStart
+from longpole_server.model.step import Step
+from longpole_server.read import AttemptRow, Reader
+from longpole_server.read.distributions import StepWindow
+from longpole_server.service.digests import RECENT_STEPS
+from longpole_server.service.interface import StepRange
+from longpole_server.service.ranges import check_range
+from longpole_server.service.runs import RunsReader
+
+_MAX_DEPTH = 16
+# What an attempt says of itself beside its configuration, under keys of the same form.
+_DESCRIBED = ("system", "system_version", "algorithm", "mode", "model_name", "gpu_count")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    window: ComparedWindow
+    judged: tuple[Step, ...]
+    config: Mapping[str, str]
+
+
+class Comparer:
+    """Compares windows of stored runs. Thread-safe.
+
+    Args:
+        reader: Reads the store.
+        runs: Answers for runs.
+    """
+
+    def __init__(self, reader: Reader, runs: RunsReader) -> None:
+        self._reader = reader
+        self._runs = runs
+
+    def compare(
+        self, run_id: str, other_run_id: str, steps: StepRange, other_steps: StepRange
+    ) -> Comparison:
+        """Say what changed from the other run's window (`before`) to this run's (`after`).
+
+        Raises:
+            NotFoundError: One of the runs does not exist.
+            BadRequestError: A range ends before it begins.
+            StoreError: The database failed.
+        """
+        check_range(steps.first, steps.last)
+        check_range(other_steps.first, other_steps.last, "with_")
+        after = self._read_side(run_id, steps)
+        before = self._read_side(other_run_id, other_steps)
+        return Comparison(
+            before=before.window,
+            after=after.window,
+            decomposition=decompose(before.judged, after.judged),
+            distributions=self._read_distributions(before, after),
+            config=compare_config(before.config, after.config),
+        )
+
+    def _read_side(self, run_id: str, asked: StepRange) -> _Side:
+        rows = self._runs.list_attempts(run_id)
+        if asked.first is None and asked.last is None:
+            steps = self._reader.list_last_steps(run_id, RECENT_STEPS)
+        else:
+            steps = self._reader.list_steps(run_id, asked.first, asked.last)
+        window = summarise_window(steps, self._runs.get_digest(run_id).first_steps)
+        numbers = [step.step for step in window.judged]
+        attempts = tuple(sorted({step.attempt for step in window.judged}))
+        row = _find_row(rows, attempts)
+        described = ComparedWindow(
+            run_id=run_id,
+            run_name=row.start.name or run_id,
+            first_step=min(numbers, default=asked.first),
+            last_step=max(numbers, default=asked.last),
+            num_judged=len(window.judged),
+            excluded=window.excluded,
+            attempts=attempts,
+        )
+        return _Side(described, window.judged, describe_config(row.start))
+
+    def _read_distributions(self, before: _Side, after: _Side) -> tuple[SampleDistribution, ...]:
+        first, second = (
+            self._reader.get_sample_quantiles(side.window.run_id, _list_windows(side.judged))
+            for side in (before, after)
+        )
+        return tuple(
+            SampleDistribution(
+                metric, "s" if metric == "duration_s" else "tokens", first[metric], second[metric]
+            )
+            for metric in first
+        )
+
+
+def describe_config(start: RunStart) -> dict[str, str]:
+    """Return everything an attempt was started with, flat: `a.b` for `b` inside `a`."""
+    flat = dict(_flatten_config(start.config))
+    if start.model_config is not None:
+        flat.update(_flatten("model_config", _parse(start.model_config)))
+    for name in _DESCRIBED:
+        value = getattr(start, name)
+        if value is not None:
+            flat.setdefault(name, str(value))
+    return flat
+
+
+def compare_config(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[ConfigDifference, ...]:
+    """Return the settings that differ, by key."""
+    return tuple(
+        ConfigDifference(key, _name_change(key, before, after), before.get(key), after.get(key))
+        for key in sorted(before.keys() | after.keys())
+        if key not in before or key not in after or before[key] != after[key]
+    )
+
+
+def _name_change(key: str, before: Mapping[str, str], after: Mapping[str, str]) -> ConfigChange:
+    if key not in before:
+        return "added"
+    return "changed" if key in after else "removed"
+
+
+def _find_row(rows: Sequence[AttemptRow], attempts: Sequence[int]) -> AttemptRow:
+    """Return the newest attempt of the window, of the run when the window has none."""
+    of_window = [row for row in rows if row.start.attempt in attempts]
+    return (of_window or rows)[-1]
+
+
+def _list_windows(steps: Sequence[Step]) -> list[StepWindow]:
+    return [
+        StepWindow(step.attempt, step.step, step.start_ns, step.end_ns)
+        for step in steps
+        if step.end_ns is not None
+    ]
+
+
+def _flatten_config(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key, text in config.items():
+        yield from _flatten(key, _parse(text))
+
+
+def _parse(text: str) -> object:
+    """Return the object that a text of JSON holds; any other text as it is."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _flatten(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value and depth < _MAX_DEPTH:
+        for name, inner in cast("dict[str, object]", value).items():
+            yield from _flatten(f"{key}.{name}", inner, depth + 1)
+    else:
+        yield key, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
