@@ -8,7 +8,15 @@ from statistics import median
 import numpy as np
 
 from longpole.conventions import stages
+from longpole_server.analysis.decomposition import decompose
+from longpole_server.analysis.window import summarise_window
 from longpole_server.errors import NotFoundError
+from longpole_server.model.comparison import (
+    ComparedWindow,
+    Comparison,
+    Quantiles,
+    SampleDistribution,
+)
 from longpole_server.model.diagnosis import (
     Diagnosis,
     Entity,
@@ -21,6 +29,7 @@ from longpole_server.model.diagnosis import (
     StepVerdict,
     Throughput,
 )
+from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
@@ -37,9 +46,12 @@ from longpole_server.service import (
     ChangeFeed,
     MetricSeries,
     StepDetail,
+    StepRange,
     TrajectoryDistribution,
     TrajectorySort,
 )
+from longpole_server.service.comparing import compare_config
+from longpole_server.service.interface import LAST_STEPS
 from support.dashboard_workload import (
     ASYNC_STAGES,
     PlannedStep,
@@ -267,6 +279,36 @@ class FakeService:
         closed = [s for s in self.list_steps(run_id, first, last) if s.end_ns is not None]
         return self._diagnose(self._spec(run_id), closed[-20:])
 
+    def compare(
+        self,
+        run_id: str,
+        other_run_id: str,
+        steps: StepRange = LAST_STEPS,
+        other_steps: StepRange = LAST_STEPS,
+    ) -> Comparison:
+        after, after_steps = self._compared(run_id, steps)
+        before, before_steps = self._compared(other_run_id, other_steps)
+        return Comparison(
+            before=before,
+            after=after,
+            decomposition=decompose(before_steps, after_steps),
+            distributions=(
+                SampleDistribution(
+                    "duration_s",
+                    "s",
+                    self._quantiles(before_steps, lambda t: t.duration_s),
+                    self._quantiles(after_steps, lambda t: t.duration_s),
+                ),
+                SampleDistribution(
+                    "output_tokens",
+                    "tokens",
+                    self._quantiles(before_steps, lambda t: t.output_tokens or 0),
+                    self._quantiles(after_steps, lambda t: t.output_tokens or 0),
+                ),
+            ),
+            config=compare_config(self._spec(other_run_id).config, self._spec(run_id).config),
+        )
+
     def get_metric(self, run_id: str, name: str) -> MetricSeries:
         spec = self._spec(run_id)
         if spec.state == "imported" and name in ("kl_ref", "entropy"):
@@ -299,6 +341,35 @@ class FakeService:
 
     def list_gpus(self) -> Sequence[GpuNow]:
         return ()
+
+    def register_scrape_targets(self, registration: Registration) -> int:
+        return len(registration.targets)
+
+    def list_scrape_targets(self, agent: ScrapingAgent) -> Sequence[ScrapeTarget]:
+        return ()
+
+    def _compared(self, run_id: str, asked: StepRange) -> tuple[ComparedWindow, Sequence[Step]]:
+        steps = self.list_steps(run_id, asked.first, asked.last)
+        closed = [step for step in steps if step.end_ns is not None]
+        window = summarise_window(closed if asked != LAST_STEPS else closed[-20:])
+        numbers = [step.step for step in window.judged]
+        described = ComparedWindow(
+            run_id=run_id,
+            run_name=self._spec(run_id).name,
+            first_step=min(numbers, default=asked.first),
+            last_step=max(numbers, default=asked.last),
+            num_judged=len(numbers),
+            excluded=window.excluded,
+            attempts=tuple(sorted({step.attempt for step in window.judged})),
+        )
+        return described, window.judged
+
+    def _quantiles(self, steps: Sequence[Step], figure: Callable[[Trajectory], float]) -> Quantiles:
+        values = [figure(t) for step in steps for t in self._trajectories(step.run_id, step.step)]
+        if not values:
+            return Quantiles(0, None, None, None, None)
+        p50, p90, p99 = (float(value) for value in np.quantile(values, (0.5, 0.9, 0.99)))
+        return Quantiles(len(values), p50, p90, p99, max(values))
 
     def _spec(self, run_id: str) -> RunSpec:
         if run_id not in self._specs:

@@ -15,7 +15,7 @@ class ComparedWindow:
     """The judged steps of one side.
 
     Attributes:
-        first_step, last_step: As asked for, else of the steps that were found; API: `from`, `to`.
+        first_step, last_step: Of the judged steps; as asked for without any. API: `from`, `to`.
         num_judged: Steps that count.
         attempts: Those the judged steps belong to.
     """
