@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from longpole.clock import Clock
 from longpole.conventions import attributes as names
 from longpole.declaration import Declaration
+from longpole.pod import read_pod
 from longpole.values import AttributeValue, to_iteration, to_number
 
 _SERVICE_NAME = "longpole"
@@ -26,13 +27,19 @@ _MAX_LIST_LENGTH = 256
 
 
 def build_resource(
-    declaration: Declaration, environ: Mapping[str, str], pid: int, process_start_ns: int
+    declaration: Declaration,
+    environ: Mapping[str, str],
+    pid: int,
+    process_start_ns: int,
+    root: Path = Path("/"),
 ) -> dict[str, AttributeValue]:
     """Return the resource attributes; what nobody said is absent.
 
-    `OTEL_RESOURCE_ATTRIBUTES` brings what the platform knows (`k8s.*`); arguments win over it.
+    `OTEL_RESOURCE_ATTRIBUTES` brings what the platform knows (`k8s.*`) and wins over what the
+    process finds out of its pod (in files below `root`); arguments win over both.
     """
-    resource: dict[str, AttributeValue] = dict(_read_otel_attributes(environ))
+    resource: dict[str, AttributeValue] = {**read_pod(environ, root)}
+    resource.update(_read_otel_attributes(environ))
     resource.update(
         (attribute, environ[variable])
         for variable, attribute in _JOB_IDS.items()

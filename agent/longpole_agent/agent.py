@@ -28,6 +28,8 @@ from longpole_agent.sampler import Sampler
 from longpole_agent.sources.host import HostSource
 from longpole_agent.sources.nvml import NvmlSource
 from longpole_agent.sources.own import OwnSource
+from longpole_agent.sources.owners import ProcessOwners
+from longpole_agent.sources.pod_resources import PodResourcesSource
 from longpole_agent.sources.simulated import SimulatedSource
 from longpole_agent.sources.source import Point, Source
 from longpole_agent.upstream import HttpUpstream
@@ -128,8 +130,14 @@ class Agent:
         sources: list[Source] = [HostSource(), OwnSource(self._spool, self._counters)]
         if not config.no_nvml:
             sources.append(
-                NvmlSource(with_gpm=not config.no_gpm, first_retry_s=config.nvml_retry_s)
+                NvmlSource(
+                    ProcessOwners(),
+                    with_gpm=not config.no_gpm,
+                    first_retry_s=config.nvml_retry_s,
+                )
             )
+        if config.pod_resources_socket is not None:
+            sources.append(PodResourcesSource(config.pod_resources_socket))
         if config.simulated_gpus is not None:
             sources.append(SimulatedSource(config.simulated_gpus))
         return sources

@@ -32,6 +32,7 @@ class Config:
     no_nvml: bool
     no_gpm: bool
     nvml_retry_s: float
+    pod_resources_socket: Path | None
     simulated_gpus: Path | None
     data_dir: Path
     spool_bytes: int
@@ -82,6 +83,10 @@ _OPTIONS = (
     _Option("host-name", str, "", "NAME", "name of this node; default: what the system says"),
     _Option("interval-s", _parse_seconds, "1.0", "SECONDS", "time between samples"),
     _Option("nvml-retry-s", _parse_seconds, "5.0", "SECONDS", "until lost GPUs are looked for"),
+    _Option(
+        "pod-resources-socket", _parse_path, "/var/lib/kubelet/pod-resources/kubelet.sock", "FILE",
+        "where the kubelet tells which pod holds which GPU; empty: it is not asked",
+    ),
     _Option("simulated-gpus", _parse_path, "", "FILE", "GPUs that a simulator pretends"),
     _Option("data-dir", _parse_path, "", "DIR", "spool and identity; default: user data"),
     _Option(

@@ -2,6 +2,7 @@ import json
 import os
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,3 +132,15 @@ def test_process_start_is_in_the_past_and_stays() -> None:
     assert 0 < time.time_ns() - start_ns < 24 * 3600 * 1_000_000_000
     assert read_process_start_ns(os.getpid()) == start_ns
     assert read_process_start_ns(1 << 30) > start_ns
+
+
+def test_says_which_pod_it_runs_in_unless_the_platform_says_it(tmp_path: Path) -> None:
+    environ = {
+        "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+        "HOSTNAME": "trainer-0",
+        "POD_NAMESPACE": "rl",
+        "OTEL_RESOURCE_ATTRIBUTES": "k8s.pod.name=trainer-0-with-a-long-name",
+    }
+    resource = build_resource(Declaration(), environ, 41, 99, tmp_path)
+    assert resource["k8s.pod.name"] == "trainer-0-with-a-long-name"
+    assert resource["k8s.namespace.name"] == "rl"

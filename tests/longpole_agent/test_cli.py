@@ -2,8 +2,10 @@ import gzip
 import itertools
 import json
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import grpc
 import pytest
@@ -24,6 +26,7 @@ from longpole_agent.receiver.listen import bind
 from support.agent_process import AgentProcess
 from support.agent_upstream import FakeServer, Request
 from support.agent_waiting import wait_until
+from support.kubelet import Kubelet
 from support.nvml_stub import GPU_IS_LOST, NvmlStub
 
 pytestmark = pytest.mark.integration
@@ -93,6 +96,22 @@ def values_of(request: Request) -> dict[str, dict[str, float]]:
                 values = found.setdefault(attributes["hw.id"], {})
                 values[metric.name] = point.as_double or float(point.as_int)
     return found
+
+
+def find_values(requests: list[Request], name: str, key: str) -> set[str]:
+    """Return the values that points of a gauge or sum have for an attribute."""
+    return {
+        attribute.value.string_value
+        for request in requests
+        for metric in ExportMetricsServiceRequest.FromString(request.body)
+        .resource_metrics[0]
+        .scope_metrics[0]
+        .metrics
+        if metric.name == name
+        for point in (*metric.gauge.data_points, *metric.sum.data_points)
+        for attribute in point.attributes
+        if attribute.key == key
+    }
 
 
 def test_trainers_data_passes_through_unchanged(
@@ -376,3 +395,33 @@ def test_what_cannot_be_met_is_one_line_and_status_2(
     (line,) = agent.log.splitlines()
     assert line.startswith("longpole agent: ")
     assert message in line
+
+
+def test_jobs_of_gpu_processes_and_pods_of_gpus_are_sent(
+    server: FakeServer, start_agent: StartAgent, tmp_path: Path
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    with TemporaryDirectory(prefix="longpole") as directory:
+        socket = Path(directory) / "kubelet.sock"
+        kubelet = Kubelet(socket)
+        kubelet.pods = {"rl/trainer-0": {"main": {"nvidia.com/gpu": ["GPU-00000000"]}}}
+        with subprocess.Popen(
+            ["/bin/cat"], stdin=subprocess.PIPE, env={"SLURM_JOB_ID": "77"}
+        ) as trainer:
+            gpu.pids[0] = trainer.pid
+            agent = start_agent(
+                server.url,
+                *("--interval-s", "0.05", "--pod-resources-socket", str(socket)),
+                environment=stub.environment,
+            )
+
+            def find(metric: str, key: str) -> set[str]:
+                return find_values(server.accepted_at("/v1/metrics"), metric, key)
+
+            wait_until(lambda: find("process.gpu.memory.usage", "slurm.job.id") == {"77"})
+            wait_until(lambda: find("hw.gpu.allocation", "k8s.pod.name") == {"trainer-0"})
+            assert agent.stop() == 0
+            trainer.communicate()
+        kubelet.close()
+    assert agent.log.count("the kubelet tells which pod holds which GPU") == 1

@@ -78,3 +78,11 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for option in ("--server", "--token-file", "--simulated-gpus", "--no-nvml", "--ports-file"):
         assert option in text
+
+
+def test_the_kubelets_socket_may_be_elsewhere_or_nowhere() -> None:
+    name = "LONGPOLE_POD_RESOURCES_SOCKET"
+    assert str(parse_config([], {}).pod_resources_socket).endswith("kubelet.sock")
+    assert parse_config([], {name: "/k.sock"}).pod_resources_socket == Path("/k.sock")
+    assert parse_config([], {name: ""}).pod_resources_socket is None
+    assert parse_config(["--pod-resources-socket", ""], {}).pod_resources_socket is None

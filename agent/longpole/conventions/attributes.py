@@ -31,6 +31,11 @@ PROCESS_START_NS = "rl.process.start_ns"
 # A scheduler's id of the job that the process belongs to.
 SLURM_JOB_ID = "slurm.job.id"
 RAY_JOB_ID = "ray.job.id"
+# The pod that the process runs in.
+K8S_NAMESPACE_NAME = "k8s.namespace.name"
+K8S_POD_NAME = "k8s.pod.name"
+K8S_POD_UID = "k8s.pod.uid"
+K8S_CONTAINER_NAME = "k8s.container.name"
 # RL-Insight's resource names, used when `rl.run.id` is missing.
 LEGACY_PROJECT = "project"
 LEGACY_EXPERIMENT = "experiment_name"

@@ -49,6 +49,8 @@ GPU_COLUMN_OF_METRIC: Mapping[str, str] = MappingProxyType(
     {metric.metric: metric.column for metric in GPU_METRICS}
 )
 PROCESS_GPU_MEMORY = "process.gpu.memory.usage"
+# 1 for each GPU that is allocated to a container; the point names the pod.
+GPU_ALLOCATION = "hw.gpu.allocation"
 
 # Host metrics as OpenTelemetry names them.
 HOST_CPU_UTILIZATION = "system.cpu.utilization"

@@ -31,7 +31,12 @@ def make_point(column: str, value: float, ts_ns: int, gpu: Attributes) -> Point:
     return Point(metric.metric, metric.unit, kind, ts_ns, value, gpu)
 
 
-def make_process_point(pid: int, memory_bytes: int | None, ts_ns: int, gpu: Attributes) -> Point:
-    """Return the point that says a process holds memory on a GPU (None: not known how much)."""
-    attributes = (*gpu, (names.PROCESS_PID, pid))
+def make_process_point(
+    pid: int, memory_bytes: int | None, ts_ns: int, gpu: Attributes, owner: Attributes = ()
+) -> Point:
+    """Return the point that says a process holds memory on a GPU (None: not known how much).
+
+    `owner` names the job and the pod that the process belongs to.
+    """
+    attributes = (*gpu, (names.PROCESS_PID, pid), *owner)
     return Point(PROCESS_GPU_MEMORY, "By", "total", ts_ns, memory_bytes, attributes)

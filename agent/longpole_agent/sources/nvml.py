@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pynvml
 
 from longpole_agent.sources.gpu import make_point, make_process_point, name_gpu
+from longpole_agent.sources.owners import ProcessOwners
 from longpole_agent.sources.source import Attributes, Point
 from longpole_agent.sources.timer import Timer
 
@@ -168,6 +169,7 @@ class NvmlSource:
     """`Source` of this node's NVIDIA GPUs.
 
     Args:
+        owners: Tells the job and the pod of a process that holds memory; None tells nothing.
         with_gpm: Also read activity counters (Hopper and newer). They share hardware with DCGM.
         first_retry_s: Time until a missing driver or GPU is looked for again; doubles ...
         max_retry_s: ... up to this.
@@ -176,8 +178,14 @@ class NvmlSource:
     name = "nvml"
 
     def __init__(
-        self, *, with_gpm: bool = True, first_retry_s: float = 5.0, max_retry_s: float = 60.0
+        self,
+        owners: ProcessOwners | None = None,
+        *,
+        with_gpm: bool = True,
+        first_retry_s: float = 5.0,
+        max_retry_s: float = 60.0,
     ) -> None:
+        self._owners = owners
         self._with_gpm = with_gpm
         self._first_retry_ns = int(first_retry_s * 1e9)
         self._max_retry_ns = int(max_retry_s * 1e9)
@@ -246,7 +254,7 @@ class NvmlSource:
         try:
             points = _sample_device(device, ts_ns)
             if with_processes:
-                points += _read_processes(device, ts_ns)
+                points += self._read_processes(device, ts_ns)
         except _GoneError as error:
             self._drop(device, ts_ns, str(error))
             return ()
@@ -255,6 +263,17 @@ class NvmlSource:
             self._say(logging.INFO, f"GPU {device.uuid} is back")
         if self._is_complete():
             self._retry_ns = self._first_retry_ns
+        return points
+
+    def _read_processes(self, device: _Device, ts_ns: int) -> list[Point]:
+        """Return a point per process that holds memory on the device."""
+        points: list[Point] = []
+        for process in _ask(device.handle, device.process_calls) or ():
+            pid = int(process.pid)
+            owner = () if self._owners is None else self._owners.find(pid)
+            points.append(
+                make_process_point(pid, process.usedGpuMemory, ts_ns, device.attributes, owner)
+            )
         return points
 
     def _drop(self, device: _Device, ts_ns: int, reason: str) -> None:
@@ -346,11 +365,3 @@ def _ask_gpm(older: Any, newer: Any) -> Any:  # noqa: ANN401 - pynvml has no typ
     for metric, (metric_id, _, _) in zip(question.metrics, _GPM_METRICS, strict=False):
         metric.metricId = metric_id
     return pynvml.nvmlGpmMetricsGet(question)
-
-
-def _read_processes(device: _Device, ts_ns: int) -> list[Point]:
-    """Return a point per process that holds memory on the device."""
-    return [
-        make_process_point(int(process.pid), process.usedGpuMemory, ts_ns, device.attributes)
-        for process in _ask(device.handle, device.process_calls) or ()
-    ]
