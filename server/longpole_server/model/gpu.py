@@ -6,7 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-JoinedBy = Literal["gpu_ids", "pid", "estimated"]
+# In the order they are asked: the first that answers counts.
+JoinedBy = Literal["gpu_ids", "pid", "pod", "slurm_job", "ray_job", "estimated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,35 @@ class RunGpu:
     until_ns: int | None
     how: JoinedBy
     model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHolder:
+    """A process that held memory on a GPU, from the first to the last time it was seen to.
+
+    `pid` is one of the node's, also for a process in a container.
+    """
+
+    host: str
+    gpu_uuid: str
+    pid: int
+    first_ns: int
+    last_ns: int
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    ray_job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuGrant:
+    """A pod that a node's kubelet gave a GPU, from the first to the last time it said so."""
+
+    host: str
+    gpu_uuid: str
+    pod_namespace: str
+    pod_name: str
+    first_ns: int
+    last_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,12 @@ class StageStart:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSeen:
-    """A process of a run, for joining GPUs to runs and for listing sources."""
+    """A process of a run, for joining GPUs to runs and for listing sources.
+
+    Attributes:
+        pod_namespace, pod_name, pod_uid: The Kubernetes pod it runs in.
+        slurm_job_id, ray_job_id: The scheduler's job it belongs to.
+    """
 
     run_id: str
     attempt: int
@@ -184,6 +189,11 @@ class ProcessSeen:
     instance: str | None = None
     service: str | None = None
     scope: str | None = None
+    pod_namespace: str | None = None
+    pod_name: str | None = None
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    ray_job_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +224,28 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process holds memory on a GPU: joins a GPU to a run by (host, pid)."""
+    """A process holds memory on a GPU: joins a GPU to a run by (host, pid), else by pod or job."""
 
     host: str
     gpu_uuid: str
     pid: int
     ts_ns: int
     memory_bytes: int | None = None
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    ray_job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuAllocation:
+    """The kubelet of a node gave a GPU to a container of a pod."""
+
+    host: str
+    gpu_uuid: str
+    pod_namespace: str
+    pod_name: str
+    container: str
+    ts_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +310,7 @@ class Records:
     processes: list[ProcessSeen] = field(default_factory=list[ProcessSeen])
     gpu_samples: list[GpuSample] = field(default_factory=list[GpuSample])
     gpu_processes: list[GpuProcess] = field(default_factory=list[GpuProcess])
+    gpu_allocations: list[GpuAllocation] = field(default_factory=list[GpuAllocation])
     host_samples: list[HostSample] = field(default_factory=list[HostSample])
     engine_samples: list[EngineSample] = field(default_factory=list[EngineSample])
     raw_spans: list[RawSpan] = field(default_factory=list[RawSpan])

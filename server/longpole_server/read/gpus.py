@@ -3,8 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from longpole_server.model.gpu import GpuNow, RunGpu
-from longpole_server.model.records import GpuProcess
+from longpole_server.model.gpu import GpuGrant, GpuHolder, GpuNow, RunGpu
 from longpole_server.read.pool import ClientPool, make_records
 
 _LATEST = """
@@ -12,25 +11,38 @@ SELECT * FROM gpu_latest FINAL
 WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
 ORDER BY host, gpu_index, gpu_uuid
 """
+# A row that ends before it begins takes back what was said before.
 _HELD = """
 SELECT * FROM run_gpus FINAL
-WHERE until_ns IS NULL OR until_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+WHERE until_ns IS NULL
+   OR (until_ns >= fromUnixTimestamp64Nano({since_ns:Int64}) AND until_ns >= run_gpus.since_ns)
 ORDER BY since_ns
 """
 _OF_RUN = """
-SELECT * FROM run_gpus FINAL WHERE run_id = {run_id:String}
+SELECT * FROM run_gpus FINAL
+WHERE run_id = {run_id:String} AND (until_ns IS NULL OR until_ns >= since_ns)
 ORDER BY host, gpu_index, gpu_uuid, attempt, since_ns
 """
-# A tuple, since argMax alone would skip a newest sighting whose memory is not reported.
-_PROCESSES = """
+_HOLDERS = """
 SELECT
     host, gpu_uuid, pid,
-    max(process.ts_ns) AS ts_ns,
-    argMax(tuple(process.memory_bytes), process.ts_ns).1 AS memory_bytes
+    min(process.ts_ns) AS first_ns,
+    max(process.ts_ns) AS last_ns,
+    pod_uid, slurm_job_id, ray_job_id
 FROM gpu_processes AS process
 WHERE process.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
-GROUP BY host, gpu_uuid, pid
-ORDER BY host, gpu_uuid, pid
+GROUP BY host, gpu_uuid, pid, pod_uid, slurm_job_id, ray_job_id
+ORDER BY host, gpu_uuid, pid, first_ns
+"""
+_GRANTS = """
+SELECT
+    host, gpu_uuid, pod_namespace, pod_name,
+    min(allocation.ts_ns) AS first_ns,
+    max(allocation.ts_ns) AS last_ns
+FROM gpu_allocations AS allocation
+WHERE allocation.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+GROUP BY host, gpu_uuid, pod_namespace, pod_name
+ORDER BY host, gpu_uuid, pod_namespace, pod_name
 """
 
 
@@ -53,9 +65,14 @@ def list_run_gpus(pool: ClientPool, run_id: str) -> Sequence[RunGpu]:
     return pool.select(RunGpu, _OF_RUN, {"run_id": run_id})
 
 
-def list_gpu_processes(pool: ClientPool, since_ns: int) -> Sequence[GpuProcess]:
-    """Return which process holds memory on which GPU, newest sighting of each since a time."""
-    return pool.select(GpuProcess, _PROCESSES, {"since_ns": since_ns})
+def list_gpu_holders(pool: ClientPool, since_ns: int) -> Sequence[GpuHolder]:
+    """Return which processes held memory on which GPU since a time."""
+    return pool.select(GpuHolder, _HOLDERS, {"since_ns": since_ns})
+
+
+def list_gpu_grants(pool: ClientPool, since_ns: int) -> Sequence[GpuGrant]:
+    """Return which pods were given which GPU since a time, as kubelets said."""
+    return pool.select(GpuGrant, _GRANTS, {"since_ns": since_ns})
 
 
 def _find_holder(candidates: Sequence[RunGpu], ts_ns: int) -> RunGpu | None:

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from longpole_server.model.comparison import Quantiles, SampleMetric
 from longpole_server.model.discovery import ScrapeTarget
-from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
+from longpole_server.model.gpu import GpuGrant, GpuHeatmap, GpuHolder, GpuNow, RunGpu
 from longpole_server.model.records import (
-    GpuProcess,
     ProcessSeen,
     StageSpan,
     StageStart,
@@ -149,9 +148,13 @@ class Reader:
         """Return the processes of a run, newest sighting of each."""
         return runs.list_processes(self._pool, run_id)
 
-    def list_gpu_processes(self, since_ns: int) -> Sequence[GpuProcess]:
-        """Return which process holds memory on which GPU, newest sighting of each since a time."""
-        return gpus.list_gpu_processes(self._pool, since_ns)
+    def list_gpu_holders(self, since_ns: int) -> Sequence[GpuHolder]:
+        """Return which processes held memory on which GPU since a time."""
+        return gpus.list_gpu_holders(self._pool, since_ns)
+
+    def list_gpu_grants(self, since_ns: int) -> Sequence[GpuGrant]:
+        """Return which pods were given which GPU since a time, as kubelets said."""
+        return gpus.list_gpu_grants(self._pool, since_ns)
 
     def list_run_gpus(self, run_id: str) -> Sequence[RunGpu]:
         """Return the GPUs that the run holds or held."""

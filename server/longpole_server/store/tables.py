@@ -19,6 +19,7 @@ from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import (
     EngineSample,
+    GpuAllocation,
     GpuProcess,
     GpuSample,
     HostSample,
@@ -125,6 +126,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "trajectory_spans": _table_of("trajectory_spans", TrajectorySpan),
         "gpu_samples": _table_of("gpu_samples", GpuSample),
         "gpu_processes": _table_of("gpu_processes", GpuProcess),
+        "gpu_allocations": _table_of("gpu_allocations", GpuAllocation),
         "host_samples": _table_of("host_samples", HostSample),
         "engine_samples": _table_of("engine_samples", EngineSample),
         "run_ends": _table_of("run_ends", RunEnd),

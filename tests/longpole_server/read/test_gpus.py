@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from longpole_server.model.gpu import GpuNow, RunGpu
-from longpole_server.model.records import GpuProcess, GpuSample, Records
+from longpole_server.model.gpu import GpuGrant, GpuHolder, GpuNow, RunGpu
+from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, Records
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS, SECOND_NS
 
@@ -64,10 +64,47 @@ def test_the_last_word_on_a_held_gpu_counts(opened: OpenedStore) -> None:
     assert opened.reader.list_run_gpus("nobody") == []
 
 
-def test_the_newest_sighting_of_each_process(opened: OpenedStore) -> None:
+def test_what_was_taken_back_is_not_held(opened: OpenedStore) -> None:
+    wrong = RunGpu("taken-back", 1, "node-4", "GPU-9", 0, "trainer", BASE_NS, None, "estimated")
+    moment = replace(wrong, gpu_uuid="GPU-10", until_ns=BASE_NS)
+    opened.writer.write_run_gpus([wrong, moment])
+    opened.writer.write_run_gpus([replace(wrong, until_ns=BASE_NS - 1)])
+    assert opened.reader.list_run_gpus("taken-back") == [moment]
+
+
+def test_who_holds_memory_on_a_gpu_and_from_when_to_when(opened: OpenedStore) -> None:
     seen = [
-        GpuProcess("node-2", "GPU-5", pid, FOREVER_NS + second, memory)
-        for pid, second, memory in ((1, 5, None), (1, 4, 7), (2, 3, 9), (3, -1, 9))
+        GpuProcess("node-2", "GPU-5", pid, FOREVER_NS + second, memory, slurm_job_id=job)
+        for pid, second, memory, job in (
+            (1, 5, None, None),
+            (1, 4, 7, None),
+            (1, 8, 7, "77"),
+            (2, 3, 9, "78"),
+            (3, -1, 9, None),
+        )
     ]
+    seen.append(replace(seen[3], ts_ns=FOREVER_NS + 9, pod_uid="u", ray_job_id="01000000"))
     opened.writer.write(Records(gpu_processes=seen), "sightings")
-    assert opened.reader.list_gpu_processes(FOREVER_NS) == [seen[0], seen[2]]
+    assert opened.reader.list_gpu_holders(FOREVER_NS) == [
+        GpuHolder("node-2", "GPU-5", 1, FOREVER_NS + 4, FOREVER_NS + 5),
+        GpuHolder("node-2", "GPU-5", 1, FOREVER_NS + 8, FOREVER_NS + 8, None, "77"),
+        GpuHolder("node-2", "GPU-5", 2, FOREVER_NS + 3, FOREVER_NS + 3, None, "78"),
+        GpuHolder("node-2", "GPU-5", 2, FOREVER_NS + 9, FOREVER_NS + 9, "u", "78", "01000000"),
+    ]
+
+
+def test_to_which_pods_a_gpu_was_given(opened: OpenedStore) -> None:
+    seen = [
+        GpuAllocation("node-3", "GPU-6", "rl", pod, container, FOREVER_NS + second)
+        for pod, container, second in (
+            ("b", "main", 2),
+            ("a", "main", 1),
+            ("a", "side", 7),
+            ("c", "main", -1),
+        )
+    ]
+    opened.writer.write(Records(gpu_allocations=seen), "allocations")
+    assert opened.reader.list_gpu_grants(FOREVER_NS) == [
+        GpuGrant("node-3", "GPU-6", "rl", "a", FOREVER_NS + 1, FOREVER_NS + 7),
+        GpuGrant("node-3", "GPU-6", "rl", "b", FOREVER_NS + 2, FOREVER_NS + 2),
+    ]

@@ -87,6 +87,7 @@ class Announcer:
                 instance=sender.instance,
                 service=sender.service or None,
                 scope=scope or None,
+                **sender.owner._asdict(),
             )
         )
 

@@ -8,8 +8,8 @@ from longpole.conventions import attributes as names
 from longpole.conventions import gpus
 from longpole_server.ingest.normalize.attributes import get_int, get_text
 from longpole_server.ingest.normalize.points import NumberPoint
-from longpole_server.ingest.normalize.sender import Sender
-from longpole_server.model.records import GpuProcess, GpuSample, HostSample, Records
+from longpole_server.ingest.normalize.sender import Sender, read_owner
+from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample, Records
 
 _PREFIXES = ("hw.", "system.", gpus.PROCESS_GPU_MEMORY)
 _INTEGER_COLUMNS = frozenset({"memory_used_bytes", "memory_total_bytes", "clocks_event_reasons"})
@@ -73,6 +73,7 @@ class HardwarePivot:
         self._gpus: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._hosts: dict[tuple[str, int], dict[str, float]] = {}
         self._processes: list[GpuProcess] = []
+        self._allocations: list[GpuAllocation] = []
 
     def add(self, point: NumberPoint, sender: Sender) -> bool:
         """Take a point; False when it means nothing here."""
@@ -81,6 +82,8 @@ class HardwarePivot:
             return False
         if point.name == gpus.PROCESS_GPU_MEMORY:
             return self._add_process(point, host)
+        if point.name == gpus.GPU_ALLOCATION:
+            return self._add_allocation(point, host)
         column = gpus.GPU_COLUMN_OF_METRIC.get(point.name)
         if column is not None:
             return self._add_gpu(point, host, column)
@@ -89,6 +92,7 @@ class HardwarePivot:
     def finish(self, into: Records) -> None:
         """Add the records."""
         into.gpu_processes.extend(self._processes)
+        into.gpu_allocations.extend(self._allocations)
         into.gpu_samples.extend(
             GpuSample(host=host, gpu_uuid=uuid, ts_ns=ts_ns, **columns)
             for (host, uuid, ts_ns), columns in self._gpus.items()
@@ -104,6 +108,7 @@ class HardwarePivot:
         if uuid is None or pid is None:
             return False
         memory_bytes = _to_column("memory_used_bytes", point.value)
+        owner = read_owner(point.values)
         self._processes.append(
             GpuProcess(
                 host=host,
@@ -111,6 +116,26 @@ class HardwarePivot:
                 pid=pid,
                 ts_ns=point.ts_ns,
                 memory_bytes=None if memory_bytes is None else int(memory_bytes),
+                pod_uid=owner.pod_uid,
+                slurm_job_id=owner.slurm_job_id,
+                ray_job_id=owner.ray_job_id,
+            )
+        )
+        return True
+
+    def _add_allocation(self, point: NumberPoint, host: str) -> bool:
+        uuid = get_text(point.values, gpus.HW_ID)
+        pod_name = get_text(point.values, names.K8S_POD_NAME)
+        if uuid is None or pod_name is None or not point.value:
+            return False
+        self._allocations.append(
+            GpuAllocation(
+                host=host,
+                gpu_uuid=uuid,
+                pod_namespace=get_text(point.values, names.K8S_NAMESPACE_NAME) or "",
+                pod_name=pod_name,
+                container=get_text(point.values, names.K8S_CONTAINER_NAME) or "",
+                ts_ns=point.ts_ns,
             )
         )
         return True

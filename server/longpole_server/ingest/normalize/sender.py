@@ -35,6 +35,16 @@ class Process(NamedTuple):
     start_ns: int | None
 
 
+class Owner(NamedTuple):
+    """The pod and the job that a process belongs to, as far as they are said."""
+
+    pod_namespace: str | None
+    pod_name: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    ray_job_id: str | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sender:
     """A process that sends. Compared by identity: the cache gives one object per resource.
@@ -45,6 +55,7 @@ class Sender:
         run_id: Its run; invented when it declares none.
         attempt: The attempt it declares, None without one.
         process: None when no pid is known.
+        owner: Its pod and its job.
         speaks_rl: Whether its resource declares a run or any `rl.*` attribute.
         notes: What was done to its run id, for people.
     """
@@ -59,6 +70,7 @@ class Sender:
     role: str
     instance: str | None
     gpu_ids: tuple[str, ...]
+    owner: Owner
     speaks_rl: bool
     notes: tuple[str, ...]
 
@@ -95,8 +107,20 @@ def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
         role=(get_text(values, names.ROLE) or "").lower(),
         instance=get_text(values, names.SERVICE_INSTANCE_ID),
         gpu_ids=get_texts(values, names.GPU_IDS),
+        owner=read_owner(values),
         speaks_rl=declared_id is not None or any(key.startswith(_RL_PREFIX) for key in values),
         notes=notes,
+    )
+
+
+def read_owner(values: Values) -> Owner:
+    """Read the pod and the job that a resource or a point names."""
+    return Owner(
+        pod_namespace=get_text(values, names.K8S_NAMESPACE_NAME),
+        pod_name=get_text(values, names.K8S_POD_NAME),
+        pod_uid=get_text(values, names.K8S_POD_UID),
+        slurm_job_id=get_text(values, names.SLURM_JOB_ID),
+        ray_job_id=get_text(values, names.RAY_JOB_ID),
     )
 
 

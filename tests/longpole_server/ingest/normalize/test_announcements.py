@@ -149,3 +149,18 @@ def test_a_process_is_seen_at_once_and_then_every_ten_seconds() -> None:
             scope="tests",
         )
     ]
+
+
+def test_a_process_names_its_pod_and_its_job() -> None:
+    sender = otlp.process(
+        k8s__namespace__name="rl",
+        k8s__pod__name="trainer-0",
+        k8s__pod__uid="u",
+        slurm__job__id=77,
+        ray__job__id="01000000",
+    )
+
+    (process,) = Feed().traces(sender, [otlp.loop(1, 0, 1)], at_s=1).processes
+
+    assert (process.pod_namespace, process.pod_name, process.pod_uid) == ("rl", "trainer-0", "u")
+    assert (process.slurm_job_id, process.ray_job_id) == ("77", "01000000")

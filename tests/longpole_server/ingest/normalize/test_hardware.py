@@ -2,7 +2,7 @@ import pytest
 
 from longpole.conventions.gpus import GPU_METRICS
 from longpole_server.ingest.normalize.hardware import NetworkRates
-from longpole_server.model.records import GpuProcess, GpuSample, HostSample
+from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample
 from support import otlp_builders as otlp
 from support.otlp_normalizing import Feed
 
@@ -88,6 +88,41 @@ def test_processes_on_a_gpu() -> None:
         GpuProcess("node0", "GPU-0", 17, otlp.at(1), 2048),
         GpuProcess("node0", "GPU-1", 18, otlp.at(1), None),
     ]
+
+
+def test_the_job_and_the_pod_of_a_process_on_a_gpu() -> None:
+    owner = {"slurm.job.id": "77", "ray.job.id": "01000000", "k8s.pod.uid": "u"}
+    metric = otlp.gauge(
+        "process.gpu.memory.usage", [(1, 2048, {**GPU0, "process.pid": 17, **owner})]
+    )
+
+    (process,) = Feed().metrics(AGENT, [metric], at_s=1).gpu_processes
+
+    assert process == GpuProcess("node0", "GPU-0", 17, otlp.at(1), 2048, "u", "77", "01000000")
+
+
+def test_pods_that_gpus_were_given_to() -> None:
+    feed = Feed()
+    pod = {"k8s.pod.name": "a", "k8s.namespace.name": "rl", "k8s.container.name": "main"}
+    metric = otlp.gauge(
+        "hw.gpu.allocation",
+        [
+            (1, 1, {"hw.id": "GPU-0", **pod}),
+            (1, 1, {"hw.id": "GPU-1", "k8s.pod.name": "b"}),
+            (1, 0, {"hw.id": "GPU-2", **pod}),
+            (1, 1, {"hw.id": "GPU-3"}),
+            (1, 1, pod),
+        ],
+    )
+
+    records = feed.metrics(AGENT, [metric], at_s=1)
+
+    assert records.gpu_allocations == [
+        GpuAllocation("node0", "GPU-0", "rl", "a", "main", otlp.at(1)),
+        GpuAllocation("node0", "GPU-1", "", "b", "", otlp.at(1)),
+    ]
+    assert len(records) == 2
+    assert feed.normalizer.stats.num_ignored == 3
 
 
 def test_host_points_of_one_time_are_one_sample() -> None:
