@@ -12,7 +12,6 @@ from typing import Protocol
 
 from longpole_server.errors import BadRequestError, TooLargeError
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
-from longpole_server.read import Reader
 from longpole_server.service.scrape_addresses import (
     host_of,
     is_loopback,
@@ -35,6 +34,14 @@ _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_LABEL = "host"
 
 
+class TargetReader(Protocol):
+    """Where known targets are found."""
+
+    def list_scrape_targets(self, since_ns: int) -> Sequence[ScrapeTarget]:
+        """Return the targets registered since a time, by job and target."""
+        ...
+
+
 class TargetWriter(Protocol):
     """Where targets are kept."""
 
@@ -53,7 +60,7 @@ class Discovery:
     """
 
     def __init__(
-        self, reader: Reader, writer: TargetWriter, now_ns: Callable[[], int] = time.time_ns
+        self, reader: TargetReader, writer: TargetWriter, now_ns: Callable[[], int] = time.time_ns
     ) -> None:
         self._reader = reader
         self._writer = writer
