@@ -133,7 +133,8 @@ def make_counts(replicas: Sequence[str] = (), **fields: Any) -> SampleCounts:
         "num_preempted": 0,
         "num_reporting_preemptions": 0,
         "score_max_s": None,
-        "num_at_score_max": 0,
+        "score_median_s": None,
+        "num_zero_at_max": 0,
         "version_max": None,
         "replicas": tuple(ReplicaSamples(name, 50, 0) for name in replicas),
     }

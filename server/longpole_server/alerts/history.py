@@ -50,8 +50,8 @@ class SampleCounts:
         num_zero_rewards: Samples whose reward is exactly 0.
         num_dropped_stale: Samples thrown away because they were too old.
         num_preempted: Samples that were preempted at least once.
-        score_max_s: Longest time that scoring one took, None when unknown.
-        num_at_score_max: Samples whose scoring took 0.98 of the longest or more.
+        score_max_s, score_median_s: Of the times that scoring took, None when unknown.
+        num_zero_at_max: Samples with a reward of 0 whose scoring took 0.98 of the longest or more.
         version_max: Newest policy version that generated any, None when unknown.
     """
 
@@ -62,18 +62,28 @@ class SampleCounts:
     num_preempted: int
     num_reporting_preemptions: int
     score_max_s: float | None
-    num_at_score_max: int
+    score_median_s: float | None
+    num_zero_at_max: int
     version_max: int | None
     replicas: tuple[ReplicaSamples, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StepPoint:
-    """One closed step with its logged scalars and its samples, None where no sample is known."""
+    """One closed step with its logged scalars and its samples.
+
+    Attributes:
+        samples: None where no sample is known.
+        figures: What was looked up of it already, by name: each step is read by many rules and
+            many times.
+    """
 
     step: Step
     scalars: Mapping[str, float] = field(default_factory=dict[str, float])
     samples: SampleCounts | None = None
+    figures: dict[str, float | None] = field(
+        default_factory=dict[str, "float | None"], compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,12 @@ def read_figure(point: StepPoint, name: str) -> float | None:
     Canonical metrics are found under the names that frameworks give them. What is not finite is
     returned as it is.
     """
+    if name not in point.figures:
+        point.figures[name] = _find_figure(point, name)
+    return point.figures[name]
+
+
+def _find_figure(point: StepPoint, name: str) -> float | None:
     own = _OF_STEP.get(name)
     if own is not None:
         value = own(point)

@@ -20,31 +20,34 @@ _USUAL_STEPS = 20
 
 
 def replay(
-    rules: Sequence[Rule], run: RunContext, points: Iterable[StepPoint]
+    rules: Sequence[Rule], attempts: Iterable[tuple[RunContext, Iterable[StepPoint]]]
 ) -> tuple[list[Alert], list[AlertEvent]]:
-    """Run the rules over the steps of one attempt as if it were live.
+    """Run the rules over the attempts of a run as if it were live.
 
     Hardware and the server itself are not looked at: they belong to the present.
 
     Args:
         rules: All of them.
-        run: The run as it stands at its end.
-        points: Its closed steps in order.
+        attempts: Each as it stood at its end, with its closed steps in order.
 
     Returns:
         The alerts, newest first, and every event in order. Nothing is told to anybody.
     """
-    replayed = _Replay(rules, run)
-    for point in points:
-        replayed.see(point)
-    replayed.finish()
-    return replayed.book.list_all(), replayed.events
+    book, events = AlertBook(), list[AlertEvent]()
+    for run, points in attempts:
+        replayed = _AttemptReplay(rules, run, book, events)
+        for point in points:
+            replayed.see(point)
+        replayed.finish()
+    return book.list_all(), events
 
 
-class _Replay:
-    def __init__(self, rules: Sequence[Rule], run: RunContext) -> None:
-        self.book = AlertBook()
-        self.events: list[AlertEvent] = []
+class _AttemptReplay:
+    def __init__(
+        self, rules: Sequence[Rule], run: RunContext, book: AlertBook, events: list[AlertEvent]
+    ) -> None:
+        self.book = book
+        self.events = events
         self._rules = rules
         self._run = run
         self._points: list[StepPoint] = []

@@ -251,3 +251,43 @@ class ChannelStatus:
     last_delivered_ns: int | None
     last_error: str | None
     last_error_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertMessage:
+    """Events that people are told together. Frozen before it is sent, so that it keeps its id.
+
+    Attributes:
+        run_id: Empty where the events belong to no run.
+        channels: Those that are to have it.
+    """
+
+    message_id: str
+    run_id: str
+    event_ids: tuple[str, ...]
+    channels: tuple[str, ...]
+    created_ns: int
+
+
+DeliveryOutcome = Literal["delivered", "retry", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One attempt to deliver a message to a channel.
+
+    Attributes:
+        attempt: 1 for the first.
+        outcome: `retry` when it is tried again at `next_ns`, `failed` when it is given up.
+        error: What went wrong, without secrets; empty when nothing did.
+        remote_id: What the channel calls the message, empty where it does not say.
+    """
+
+    message_id: str
+    channel: str
+    attempt: int
+    outcome: DeliveryOutcome
+    error: str
+    remote_id: str
+    ts_ns: int
+    next_ns: int | None = None

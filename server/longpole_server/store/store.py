@@ -2,6 +2,7 @@
 
 from longpole_server.errors import StoreError
 from longpole_server.store import migrations
+from longpole_server.store.alerts import AlertWriter
 from longpole_server.store.client import (
     READ_SETTINGS,
     WRITE_SETTINGS,
@@ -41,6 +42,14 @@ class Store:
             StoreError: The database failed.
         """
         return connect(self._config, READ_SETTINGS)
+
+    def new_alert_writer(self) -> AlertWriter:
+        """Open a writer of alerts. Its owner closes it before the store.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return AlertWriter(connect(self._config, WRITE_SETTINGS))
 
     def close(self) -> None:
         """Close the writer's connection and release the directory. It can be opened again."""

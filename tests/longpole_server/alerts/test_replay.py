@@ -25,7 +25,7 @@ def test_a_healthy_run_raises_nothing() -> None:
         for number in range(1, 60)
     ]
     run = make_run(state="finished", last_seen_ns=at(600))
-    alerts, events = replay(BUILT_IN_RULES, run, points)
+    alerts, events = replay(BUILT_IN_RULES, [(run, points)])
     assert not alerts
     assert not events
 
@@ -33,7 +33,7 @@ def test_a_healthy_run_raises_nothing() -> None:
 def test_a_collapse_is_found_in_the_time_of_the_data() -> None:
     values = [0.5 + 0.01 * (number % 3) for number in range(40)] + [0.0] * 6
     run = make_run(state="crashed", end_status="crashed", last_seen_ns=at(460))
-    alerts, _ = replay(BUILT_IN_RULES, run, points_of("critic/score/mean", values))
+    alerts, _ = replay(BUILT_IN_RULES, [(run, points_of("critic/score/mean", values))])
     found = {alert.rule: alert for alert in alerts}
     assert set(found) == {"reward.collapse", "trainer.gone"}
     assert found["reward.collapse"].started_ns == at(410)
@@ -46,6 +46,6 @@ def test_a_gap_between_steps_was_a_stall() -> None:
     points = [make_point(number) for number in range(1, 20)]
     points = [*points[:10], *(shifted(point, 1_000) for point in points[10:])]
     run = make_run(state="finished", last_seen_ns=at(1_190))
-    (alert,), _ = replay(BUILT_IN_RULES, run, points)
+    (alert,), _ = replay(BUILT_IN_RULES, [(run, points)])
     assert (alert.rule, alert.state) == ("run.stalled", "resolved")
     assert alert.resolved_ns == at(1_110)

@@ -1,6 +1,7 @@
 """What a step's samples say: a replica gone, rewards missing, weights that do not arrive."""
 
 import itertools
+import statistics
 from dataclasses import dataclass
 
 from longpole_server.alerts.detectors.threshold import compare
@@ -55,11 +56,18 @@ class ReplicaGone:
 
 @dataclass(frozen=True, slots=True)
 class RewardTimeout:
-    """Samples without a score, or with a zero score after scoring took as long as it may."""
+    """Samples without a score, or with a zero score after scoring took as long as it may.
+
+    Attributes:
+        min_limit_s, limit_of_usual: The longest scoring of a step counts as a time limit when it
+            took at least so many seconds, and so many times the usual.
+    """
 
     fire: float = 0.20
     clear: float = 0.05
     unit: str = "ratio"
+    min_limit_s: float = 5.0
+    limit_of_usual: float = 3.0
     reads: tuple[str, ...] = ("reward of each sample", "score_s of each sample")
 
     def judge(self, history: History) -> Judgement:
@@ -73,14 +81,28 @@ class RewardTimeout:
         if not scored_before:
             return not_judgeable("samples come without rewards", self.unit)
         unscored = count.num_samples - count.num_scored
-        at_limit = 0
-        if count.num_at_score_max >= 3:
-            at_limit = min(count.num_zero_rewards, count.num_at_score_max)
+        at_limit = self._count_at_limit(history, count)
         words = {"unscored": str(unscored), "at_limit": str(at_limit)}
         if count.score_max_s is not None:
             words["score_max"] = f"{count.score_max_s:.3g} s"
         ratio = (unscored + at_limit) / count.num_samples
         return compare(ratio, self.fire, self.clear, self.unit, words=words)
+
+    def _count_at_limit(self, history: History, count: SampleCounts) -> int:
+        """Count zeros that took the longest time; only where that is far beyond the usual one.
+
+        A quick scorer takes about as long for every sample, right or wrong.
+        """
+        medians = [
+            point.samples.score_median_s
+            for point in history.steps[-20:]
+            if point.samples is not None and point.samples.score_median_s is not None
+        ]
+        if not medians or count.score_max_s is None:
+            return 0
+        usual_s = statistics.median(medians)
+        limit_s = max(self.min_limit_s, self.limit_of_usual * usual_s)
+        return count.num_zero_at_max if count.score_max_s >= limit_s else 0
 
 
 @dataclass(frozen=True, slots=True)

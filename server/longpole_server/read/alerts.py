@@ -1,0 +1,249 @@
+"""Alerts as stored, and what their rules read beside steps: samples counted, GPUs of the minute."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from longpole.conventions.gpus import THROTTLE_REASONS
+from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery, Silence, UserRule
+from longpole_server.model.records import UNKNOWN_STEP
+from longpole_server.model.step import Step
+from longpole_server.read.pool import ClientPool, make_records, make_rows
+from longpole_server.store import Store
+from longpole_server.store.alerts import read_event, read_rule
+
+# What happened since, and all of what is not over yet.
+_EVENTS_SINCE = """
+SELECT * FROM alert_events FINAL
+WHERE decided_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+   OR alert_id IN (
+    SELECT alert_id FROM alert_events
+    GROUP BY alert_id
+    HAVING countIf(kind IN ('resolved', 'dropped')) = 0
+   )
+ORDER BY decided_ns, alert_id
+"""
+_EVENTS_PAGE = """
+SELECT * FROM alert_events FINAL
+WHERE kind != 'seen'
+  AND ({run_id:Nullable(String)} IS NULL OR run_id = {run_id:Nullable(String)})
+ORDER BY decided_ns DESC, alert_id
+LIMIT {limit:UInt64} OFFSET {offset:UInt64}
+"""
+_EVENTS_OF_IDS = """
+SELECT * FROM alert_events FINAL WHERE event_id IN {ids:Array(String)}
+ORDER BY decided_ns, alert_id
+"""
+_SILENCES = "SELECT * FROM alert_silences FINAL ORDER BY created_ns DESC, silence_id"
+_RULES = "SELECT document FROM alert_rules FINAL WHERE document != '' ORDER BY rule_id"
+_MESSAGES = """
+SELECT * FROM alert_messages FINAL
+WHERE created_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+ORDER BY created_ns, message_id
+"""
+_DELIVERIES = """
+SELECT * FROM alert_deliveries FINAL
+WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+ORDER BY ts_ns, message_id, channel, attempt
+"""
+# Samples of unknown step belong to the step whose window holds their end. The arrays begin with an
+# entry for "none", since an index of 0 means that nothing was found.
+_SAMPLES = """
+WITH
+    {numbers:Array(Int64)} AS numbers,
+    arrayFirstIndex(
+        (s, e) -> (toUnixTimestamp64Nano(end_ns) > s) AND (toUnixTimestamp64Nano(end_ns) <= e),
+        {starts:Array(Int64)}, {ends:Array(Int64)}
+    ) AS found
+SELECT
+    if(trajectories.step >= 0, trajectories.step, numbers[found + 1]) AS number,
+    ifNull(replica, '') AS name,
+    count(),
+    countIf(reward IS NOT NULL),
+    countIf(reward = 0),
+    countIf(status = 'dropped_stale'),
+    countIf(preemptions > 0),
+    countIf(preemptions IS NOT NULL),
+    max(greatest(ifNull(policy_version_end, -1), ifNull(policy_version_start, -1))),
+    toUnixTimestamp64Nano(max(end_ns)),
+    groupArrayIf(ifNull(score_s, 0), score_s IS NOT NULL),
+    groupArrayIf(ifNull(score_s, 0), score_s IS NOT NULL AND reward = 0)
+FROM trajectories FINAL
+WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND phase = 'train'
+  AND (trajectories.step IN {numbers:Array(Int64)} OR (
+    trajectories.step = {unknown:Int64}
+    AND end_ns > fromUnixTimestamp64Nano({first_ns:Int64})
+    AND end_ns <= fromUnixTimestamp64Nano({last_ns:Int64})
+  ))
+GROUP BY number, name
+HAVING number >= 0
+ORDER BY number, name
+"""
+_GPU_MINUTE = """
+SELECT
+    gpu_uuid,
+    count(),
+    avg(toFloat64(utilization_ratio)),
+    avg(toFloat64(sm_active_ratio)),
+    avg(toFloat64(tensor_active_ratio)),
+    avg(toFloat64(power_watts)),
+    countIf(clocks_event_reasons IS NOT NULL),
+    countIf(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64}) != 0),
+    groupBitOr(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64}))
+FROM gpu_samples
+WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+  AND toStartOfTenMinutes(ts_ns) >= toStartOfTenMinutes(fromUnixTimestamp64Nano({since_ns:Int64}))
+GROUP BY gpu_uuid
+"""
+_HOSTS = """
+SELECT host, toUnixTimestamp64Nano(max(newest)) FROM (
+    SELECT host, max(ts_ns) AS newest FROM gpu_latest
+    WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64}) GROUP BY host
+    UNION ALL
+    SELECT host, max(ts_ns) AS newest FROM host_samples
+    WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64}) GROUP BY host
+)
+GROUP BY host
+"""
+_THROTTLE_MASK = sum(THROTTLE_REASONS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    """Training samples of one replica in one step; `replica` is empty where none is named.
+
+    Attributes:
+        version_max: Newest policy version, None when unknown.
+        score_s, zero_score_s: Seconds of scoring: of all that report it, and of those with a
+            reward of exactly 0.
+    """
+
+    step: int
+    replica: str
+    num_samples: int
+    num_scored: int
+    num_zero_rewards: int
+    num_dropped_stale: int
+    num_preempted: int
+    num_reporting_preemptions: int
+    version_max: int | None
+    newest_end_ns: int
+    score_s: tuple[float, ...]
+    zero_score_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMinuteRow:
+    """Means of one GPU since a time; None where nothing was reported."""
+
+    gpu_uuid: str
+    num_samples: int
+    utilization_ratio: float | None
+    sm_active_ratio: float | None
+    tensor_active_ratio: float | None
+    power_watts: float | None
+    num_with_reasons: int
+    num_throttled: int
+    throttle_reasons: int
+
+
+class AlertReader:
+    """Reads alerts and what their rules need. Thread-safe.
+
+    Every method raises `StoreError` when the database fails.
+
+    Args:
+        pool: Its connections, closed with it.
+    """
+
+    def __init__(self, pool: ClientPool) -> None:
+        self._pool = pool
+
+    def list_events_since(self, since_ns: int) -> list[AlertEvent]:
+        """Return what was decided since a time and all of what is not over, in order."""
+        return self._list_events(_EVENTS_SINCE, {"since_ns": since_ns})
+
+    def list_events(self, run_id: str | None, limit: int, offset: int) -> list[AlertEvent]:
+        """Return events of one or all runs, newest first, those that only count left out."""
+        parameters = {"run_id": run_id, "limit": limit, "offset": offset}
+        return self._list_events(_EVENTS_PAGE, parameters)
+
+    def list_events_of(self, event_ids: Sequence[str]) -> list[AlertEvent]:
+        """Return events by their ids, in order."""
+        return self._list_events(_EVENTS_OF_IDS, {"ids": list(event_ids)}) if event_ids else []
+
+    def list_silences(self) -> list[Silence]:
+        """Return all silences, newest first, also those that are over."""
+        return self._pool.select(Silence, _SILENCES)
+
+    def list_user_rules(self) -> list[UserRule]:
+        """Return the rules that users made."""
+        return [read_rule(row[0]) for row in make_rows(self._pool.query(_RULES))]
+
+    def list_messages(self, since_ns: int) -> list[AlertMessage]:
+        """Return what was told since a time, in order."""
+        return self._pool.select(AlertMessage, _MESSAGES, {"since_ns": since_ns})
+
+    def list_deliveries(self, since_ns: int) -> list[Delivery]:
+        """Return attempts to deliver since a time, in order."""
+        return self._pool.select(Delivery, _DELIVERIES, {"since_ns": since_ns})
+
+    def count_samples(
+        self, run_id: str, attempt: int, steps: Sequence[Step]
+    ) -> Mapping[int, list[ReplicaRow]]:
+        """Return the training samples of closed steps of one attempt, by step and replica."""
+        closed = [step for step in steps if step.end_ns is not None]
+        if not closed:
+            return {}
+        ends = [step.end_ns or 0 for step in closed]
+        parameters = {
+            "run_id": run_id,
+            "attempt": attempt,
+            "unknown": UNKNOWN_STEP,
+            "numbers": [UNKNOWN_STEP - 1, *(step.step for step in closed)],
+            "starts": [step.start_ns for step in closed],
+            "ends": ends,
+            "first_ns": min(step.start_ns for step in closed),
+            "last_ns": max(ends),
+        }
+        found: defaultdict[int, list[ReplicaRow]] = defaultdict(list)
+        for row in make_rows(self._pool.query(_SAMPLES, parameters)):
+            number, replica, *counts, version, newest_ns, score_s, zero_score_s = row
+            found[number].append(
+                ReplicaRow(
+                    number,
+                    replica,
+                    *counts,
+                    version if version >= 0 else None,
+                    newest_ns,
+                    score_s,
+                    zero_score_s,
+                )
+            )
+        return found
+
+    def read_gpu_minute(self, since_ns: int) -> Mapping[str, GpuMinuteRow]:
+        """Return the means of every GPU since a time, by its uuid."""
+        parameters = {"since_ns": since_ns, "mask": _THROTTLE_MASK}
+        rows = make_rows(self._pool.query(_GPU_MINUTE, parameters))
+        return {row[0]: GpuMinuteRow(*row) for row in rows}
+
+    def list_hosts(self, since_ns: int) -> Mapping[str, int]:
+        """Return the nodes heard of since a time, with the time of their newest sample."""
+        rows = make_rows(self._pool.query(_HOSTS, {"since_ns": since_ns}))
+        return {row[0]: row[1] for row in rows}
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def _list_events(self, sql: str, parameters: Mapping[str, object]) -> list[AlertEvent]:
+        return [read_event(row) for row in make_records(self._pool.query(sql, parameters))]
+
+
+def open_alert_reader(store: Store, threads: int = 2) -> AlertReader:
+    """Return a reader with connections of its own, so that alerts wait for nobody.
+
+    Close it before the store.
+    """
+    return AlertReader(ClientPool(store.new_reader_client, threads))
