@@ -57,7 +57,11 @@ class _Share:
 
 @dataclass(slots=True)
 class _View:
-    """An attempt with its processes, and what its pods and jobs hold: GPU -> roles."""
+    """An attempt with its processes, and what its pods and jobs hold: GPU -> roles.
+
+    Attributes:
+        answered, held: Nodes and GPUs that a rule has joined.
+    """
 
     window: RunWindow
     processes: Sequence[ProcessSeen]
@@ -65,6 +69,7 @@ class _View:
         default_factory=dict[_Share, dict[GpuIdentity, list[str]]]
     )
     answered: set[str] = field(default_factory=set[str])
+    held: set[str] = field(default_factory=set[str])
     notes: list[JoinNote] = field(default_factory=list[JoinNote])
 
     def add(self, share: _Share, gpus: Iterable[GpuIdentity], role: str) -> None:
@@ -98,7 +103,7 @@ def join_gpus(
     ]
     held: list[RunGpu] = []
     for how in ("gpu_ids", "pid", "pod", "slurm_job", "ray_job", "estimated"):
-        find = _make_rule(how, evidence, views, held)
+        find = _make_rule(how, evidence, views)
         joined = [
             (view, _hold(view.window, gpu, _role_of(roles), how))
             for view in views
@@ -107,6 +112,7 @@ def join_gpus(
         ]
         for view, run_gpu in joined:
             view.answered.add(run_gpu.host)
+            view.held.add(run_gpu.gpu_uuid)
             held.append(run_gpu)
     return GpuJoin(
         held=tuple(sorted(held, key=_order)),
@@ -120,15 +126,14 @@ def join_gpus(
 
 
 def _make_rule(
-    how: JoinedBy, evidence: Evidence, views: Sequence[_View], held: Sequence[RunGpu]
+    how: JoinedBy, evidence: Evidence, views: Sequence[_View]
 ) -> Callable[[_View], _Found]:
     """Return what answers for a view: GPUs with the roles of those who use them.
 
     Args:
         how: The rule.
         evidence: What nodes say.
-        views: All attempts.
-        held: What the rules before this one joined.
+        views: All attempts, with what the rules before this one joined.
     """
     match how:
         case "gpu_ids":
@@ -136,11 +141,11 @@ def _make_rule(
         case "pid":
             return lambda view: _by_process(view, evidence)
         case "estimated":
-            live = _list_live(views, held)
-            return lambda view: _estimate(view, evidence, live, _taken_from(view, held))
+            live = _list_live(views)
+            return lambda view: _estimate(view, evidence, live, _taken_from(view, views))
         case _:
             sharers = _list_sharers(views)
-            return lambda view: _by_share(how, view, evidence, sharers, _taken_from(view, held))
+            return lambda view: _by_share(how, view, evidence, sharers, _taken_from(view, views))
 
 
 def _look_at(window: RunWindow, processes: Sequence[ProcessSeen], evidence: Evidence) -> _View:
@@ -161,12 +166,13 @@ def _look_at(window: RunWindow, processes: Sequence[ProcessSeen], evidence: Evid
 def _complete(process: ProcessSeen, evidence: Evidence, window: RunWindow) -> ProcessSeen:
     """Add what the node's agent knows of the process and the process did not say."""
     for holder in evidence.find_by_process(process, window):
-        process = replace(
-            process,
-            pod_uid=process.pod_uid or holder.pod_uid,
-            slurm_job_id=process.slurm_job_id or holder.slurm_job_id,
-            ray_job_id=process.ray_job_id or holder.ray_job_id,
-        )
+        if holder.pod_uid or holder.slurm_job_id or holder.ray_job_id:
+            process = replace(
+                process,
+                pod_uid=process.pod_uid or holder.pod_uid,
+                slurm_job_id=process.slurm_job_id or holder.slurm_job_id,
+                ray_job_id=process.ray_job_id or holder.ray_job_id,
+            )
     return process
 
 
@@ -270,32 +276,29 @@ def _list_sharers(views: Iterable[_View]) -> Mapping[_Share, Sequence[RunWindow]
     return sharers
 
 
-def _list_live(views: Iterable[_View], held: Iterable[RunGpu]) -> Mapping[str, Sequence[RunWindow]]:
+def _list_live(views: Iterable[_View]) -> Mapping[str, Sequence[RunWindow]]:
     """Return who was alive on which node: by its processes, or by GPUs that it holds there."""
     live: defaultdict[str, list[RunWindow]] = defaultdict(list)
     for view in views:
-        for host in {process.host for process in view.processes}:
+        for host in {process.host for process in view.processes} | view.answered:
             live[host].append(view.window)
-    for gpu in held:
-        live[gpu.host].append(_window_of(gpu))
     return live
 
 
-def _taken_from(view: _View, held: Iterable[RunGpu]) -> frozenset[str]:
+def _taken_from(view: _View, views: Iterable[_View]) -> frozenset[str]:
     """Return the GPUs that other runs held while an attempt was alive."""
-    return frozenset(
-        gpu.gpu_uuid
-        for gpu in held
-        if gpu.run_id != view.window.run_id and view.window.overlaps(_window_of(gpu))
+    mine = view.window
+    return frozenset[str]().union(
+        *(
+            other.held
+            for other in views
+            if other.window.run_id != mine.run_id and mine.overlaps(other.window)
+        )
     )
 
 
 def _others(window: RunWindow, windows: Iterable[RunWindow]) -> Iterator[RunWindow]:
     return (each for each in windows if each.run_id != window.run_id and window.overlaps(each))
-
-
-def _window_of(gpu: RunGpu) -> RunWindow:
-    return RunWindow(gpu.run_id, gpu.attempt, gpu.since_ns, gpu.until_ns)
 
 
 def _name_pod(pod: PodOnNode) -> str:
