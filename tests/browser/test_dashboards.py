@@ -311,3 +311,23 @@ def test_a_restarted_server_is_found_again(chromium: Browser) -> None:
             assert page.evaluate("window.notReloaded")
     finally:
         server.stop()
+
+
+def test_after_a_long_outage_the_page_begins_anew(chromium: Browser) -> None:
+    """Dash gives up its connection after some minutes; people look again in the morning."""
+    server = FakeServer()
+    server.start()
+    try:
+        with open_page(chromium) as (page, _):
+            page.clock.install()
+            open_run(page, server, LIVE_RUN)
+            page.evaluate("window.notReloaded = true")
+            server.stop()
+            expect(page.locator("#connection-notice")).to_contain_text("lost")
+            page.clock.run_for(600_000)
+            server.start()
+            page.wait_for_function("() => !window.notReloaded")
+            expect(page.locator("#connection-pill")).to_have_attribute("data-state", "live")
+            expect(page.locator("#run-title")).to_contain_text("grpo")
+    finally:
+        server.stop()

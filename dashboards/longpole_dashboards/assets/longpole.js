@@ -3,6 +3,10 @@
   "use strict";
 
   const LOST_AFTER_MS = 7000;
+  /* The push connection is tried again for a few minutes only, then never: a page that was lost for
+     this long begins anew once the server answers. Its address holds all of its state. */
+  const RELOAD_AFTER_MS = 60000;
+  const ASK_AGAIN_MS = 5000;
   const ANSWER_TIMEOUT_MS = 15000;
   const QUIET_AFTER_MS = 60000;
   const NO_UPDATE = () => window.dash_clientside.no_update;
@@ -102,9 +106,22 @@
     });
   }
 
+  let askedMs = 0;
+
+  function reloadWhenBack() {
+    const nowMs = Date.now();
+    const isLost = () => heardMs && Date.now() - heardMs > RELOAD_AFTER_MS;
+    if (!isLost() || nowMs - askedMs < ASK_AGAIN_MS) return;
+    askedMs = nowMs;
+    fetch("/api/v1/health", { cache: "no-store" })
+      .then((answer) => { if (answer.status < 500 && isLost()) location.reload(); })
+      .catch(() => {});
+  }
+
   window.setInterval(() => {
     tickAges();
     showConnection();
+    reloadWhenBack();
   }, 1000);
   new MutationObserver(planTick).observe(
     document.documentElement,
