@@ -178,7 +178,8 @@ def _factor(
         unit="1" if kind == "gpus" else "tokens",
         before=before,
         after=after,
-        log_change=None if change is None else sign * change,
+        # Adding zero makes a negative one plain.
+        log_change=None if change is None else sign * change + 0.0,
         reason=reason,
     )
 

@@ -73,7 +73,9 @@ def test_runs(client: TestClient):
     assert (run["first_step"], run["last_step"], run["num_steps"]) == (1, 3, 3)
     assert run["mode_source"] == "inferred"
     assert run["staleness_max"] is None
-    assert set(run["open_stage"]) >= {"step", "stage", "since_ns"}
+    assert set(run["open_stage"]) == keys(
+        "step stage since_ns seen_ns usual_s usual_max_s step_since_ns"
+    )
     assert (run["open_stage"]["step"], run["open_stage"]["stage"]) == (4, "gen")
 
 
@@ -160,7 +162,22 @@ def test_diagnosis(client: TestClient, run_path: str):
     assert set(diagnosis) == DIAGNOSIS_KEYS
     assert diagnosis["schema"] == "longpole.diagnosis/1"
     assert sum(diagnosis["shares"].values()) == pytest.approx(1.0, abs=1e-6)
+    assert set(diagnosis["run"]) == {"run_id", "name", "system", "mode"}
     assert set(diagnosis["window"]) == {"from", "to", "num_judged", "excluded"}
+    assert set(diagnosis["window"]["excluded"][0]) == {"step", "reason"}
+    assert "unattributed" in diagnosis["shares"]
+    assert set(diagnosis["throughput"]) == keys("tokens_per_s_per_gpu tokens step_s gpus baseline")
+    assert set(diagnosis["mfu"]) == {"actor", "actor_stage", "infer", "step"}
+    assert {frozenset(figure) for figure in diagnosis["mfu"].values()} == {
+        frozenset({"value", "source", "reason"})
+    }
+    assert {frozenset(row) for row in diagnosis["evidence"]} == {
+        frozenset(keys("metric value unit compared_with effect layer source"))
+    }
+    assert {frozenset(look) for look in diagnosis["next"]} == {frozenset({"text", "keys"})}
+    assert {frozenset(step) for step in diagnosis["steps"]} == {
+        frozenset(keys("step duration_s verdict confidence shares"))
+    }
     part = get(client, f"{run_path}/diagnosis?from=2&to=2")
     assert [step["step"] for step in part["steps"]] == [2]
 
@@ -360,6 +377,16 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "/api/v1/prometheus/targets",
         "/api/v1/scrape-targets",
     } <= set(schema["paths"])
-    assert set(schema["components"]["schemas"]["StepDocument"]["properties"]) == STEP_KEYS
+    schemas = schema["components"]["schemas"]
+    for name, expected in {
+        "StepDocument": STEP_KEYS,
+        "OutsideStage": keys("stage duration_s start_ns end_ns"),
+        "Gap": keys("start_ns end_ns stage role gpu_count gpu_seconds"),
+        "StageLane": keys("stage role host pid start_ns end_ns"),
+        "SyncPhase": keys("phase start_ns end_ns"),
+        "NoteDocument": keys("code severity summary metric from to"),
+        "ImportDocument": keys("run_id batch_id num_steps is_derived"),
+    }.items():
+        assert set(schemas[name]["properties"]) == expected, name
     assert client.get("/docs").status_code == 404
     assert client.get("/redoc").status_code == 404
