@@ -115,7 +115,7 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
         raise StoreError(f"cannot open the journal: {error}") from error
     service = StoreService(
         reader,
-        RunsReader(reader, revisions, config.lost_after_s),
+        RunsReader(reader, revisions, config.lost_after_s, joiner.list_notes),
         facts,
         changes,
         Discovery(reader, writer),

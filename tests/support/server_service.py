@@ -76,16 +76,17 @@ def build_bench(
     """Build a service on a reader and a writer."""
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts, clock.now_ns, clock.now_s)
+    joiner = GpuJoiner(reader, writer, revisions, closer.on_joined, clock.now_ns)
     return ServiceBench(
         clock=clock,
         reader=reader,
         writer=writer,
         changes=changes,
         closer=closer,
-        joiner=GpuJoiner(reader, writer, revisions, closer.on_joined, clock.now_ns),
+        joiner=joiner,
         service=StoreService(
             reader,
-            RunsReader(reader, revisions, LOST_AFTER_S, clock.now_ns),
+            RunsReader(reader, revisions, LOST_AFTER_S, joiner.list_notes, clock.now_ns),
             facts,
             changes,
             Discovery(reader, writer, clock.now_ns),

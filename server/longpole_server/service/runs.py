@@ -38,6 +38,7 @@ class RunsReader:
         reader: Reads the store.
         revisions: Says which runs changed.
         lost_after_s: Silence of all its processes after which a run counts as lost.
+        list_gpu_notes: Says why GPUs of a run's nodes were not joined to it.
         now_ns: Wall clock, UTC nanoseconds.
         now_s: Monotonic clock, seconds.
     """
@@ -47,12 +48,14 @@ class RunsReader:
         reader: Reader,
         revisions: Revisions,
         lost_after_s: float,
+        list_gpu_notes: Callable[[str], Sequence[str]],
         now_ns: Callable[[], int] = time.time_ns,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._revisions = revisions
         self._lost_after_s = lost_after_s
+        self._list_gpu_notes = list_gpu_notes
         self._now_ns = now_ns
         self._now_s = now_s
         self._recent = Memory()
@@ -86,7 +89,7 @@ class RunsReader:
             config=start.config,
             attempts=tuple(_describe_attempt(row, digest) for row in rows),
             sources=tuple(self._list_sources(rows, digest)),
-            notes=list_notes(rows),
+            notes=self.list_notes(rows),
         )
 
     def list_attempts(self, run_id: str) -> Sequence[AttemptRow]:
@@ -114,6 +117,12 @@ class RunsReader:
         digest = read_digest(self._reader, run_id)
         self._digests[run_id] = (revision, digest)
         return digest
+
+    def list_notes(self, rows: Sequence[AttemptRow]) -> tuple[Note, ...]:
+        """Return what was noted about a run when it came in, and about its GPUs."""
+        came_in = [Note("run.note", "info", text) for row in rows for text in row.start.notes]
+        gpus = self._list_gpu_notes(rows[-1].start.run_id)
+        return (*came_in, *(Note("gpus.not_joined", "warning", text) for text in gpus))
 
     def _summarise(self, rows: Sequence[AttemptRow]) -> RunSummary:
         row = rows[-1]
@@ -211,15 +220,6 @@ class RunsReader:
                 yield Source("agent", host, None, None, seen_ns)
         if rows[-1].start.imported:
             yield Source("import", None, None, None, rows[-1].last_seen_ns)
-
-
-def list_notes(rows: Iterable[AttemptRow]) -> tuple[Note, ...]:
-    """Return what was noted about a run when it came in."""
-    return tuple(
-        Note(code="run.note", severity="info", summary=text)
-        for row in rows
-        for text in row.start.notes
-    )
 
 
 def _group_by_run(rows: Iterable[AttemptRow]) -> dict[str, list[AttemptRow]]:

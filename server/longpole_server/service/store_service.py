@@ -41,7 +41,7 @@ from longpole_server.service.interface import (
     TrajectorySort,
 )
 from longpole_server.service.ranges import check_range
-from longpole_server.service.runs import RunsReader, list_notes
+from longpole_server.service.runs import RunsReader
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
 # A full page of the API, and one more that tells whether another page follows.
@@ -230,7 +230,7 @@ class StoreService:
             asked=(first, last),
             attempt_starts=attempt_starts,
         )
-        return replace(diagnosis, data_quality=(*diagnosis.data_quality, *list_notes(rows)))
+        return replace(diagnosis, data_quality=(*diagnosis.data_quality, *self._runs.list_notes(rows)))
 
     def compare(
         self,

@@ -141,6 +141,7 @@ def test_a_second_run_in_the_job_ends_what_the_first_held(
     assert row.until_ns == otlp.at(10)
     note = f"GPUs of twice are not joined by Slurm job 5: {run_id}-2 ran in it too."
     assert bench.joiner.list_notes(run_id) == (note,)
+    assert note in [told.summary for told in bench.service.get_run(run_id).notes]
     assert [note in message for message in caplog.messages].count(True) == 1
 
 
