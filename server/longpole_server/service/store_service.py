@@ -230,7 +230,9 @@ class StoreService:
             asked=(first, last),
             attempt_starts=attempt_starts,
         )
-        return replace(diagnosis, data_quality=(*diagnosis.data_quality, *self._runs.list_notes(rows)))
+        return replace(
+            diagnosis, data_quality=(*diagnosis.data_quality, *self._runs.list_notes(rows))
+        )
 
     def compare(
         self,
