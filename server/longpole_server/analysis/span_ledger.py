@@ -51,19 +51,17 @@ class SpanLedger:
 
 
 def select_spans(spans: Sequence[StageSpan]) -> LedgerSpans:
-    """Choose the process that sends `rl.loop`, else all of the roles that make a ledger."""
-    once = {
-        (span.trace_id, span.span_id) if span.span_id else id(span): span
-        for span in spans
-        if span.end_ns >= span.start_ns
-    }
-    kept = list(once.values())
+    """Choose the process that sends `rl.loop`, else all of the roles that make a ledger.
+
+    What is chosen, and in which order, depends on the spans alone and not on their arrival.
+    """
+    kept = _once(spans)
     loops = [span for span in kept if span.is_loop]
     windows = [span for span in kept if not span.is_loop and span.sync_phase is None]
     loop: Interval | None = None
     chosen: list[StageSpan] = []
     if loops:
-        last = max(loops, key=lambda span: span.end_ns)
+        last = max(loops, key=lambda span: (span.end_ns, _process(span)))
         loops = [span for span in loops if _process(span) == _process(last)]
         loop = (min(span.start_ns for span in loops), max(span.end_ns for span in loops))
         chosen = [span for span in windows if _process(span) == _process(last)]
@@ -105,6 +103,27 @@ def build_span_ledger(
     notes = _overlap_notes(ownership, step) + _unknown_notes(selected, step)
     outside = _outside(nodes, bounds, following_start_ns)
     return SpanLedger(inside, sum(ownership.owned.values()), outside, notes)
+
+
+def _once(spans: Sequence[StageSpan]) -> list[StageSpan]:
+    """Return each span once, by start; of several versions of one, that which ends last."""
+    latest: dict[object, StageSpan] = {}
+    for span in sorted(spans, key=_place):
+        if span.end_ns >= span.start_ns:
+            latest[(span.trace_id, span.span_id) if span.span_id else span] = span
+    return sorted(latest.values(), key=lambda span: (span.start_ns, *_place(span)))
+
+
+def _place(span: StageSpan) -> tuple[int, int, str, str, str, str, int]:
+    return (
+        span.end_ns,
+        span.start_ns,
+        span.stage,
+        span.span_id,
+        span.parent_span_id,
+        span.host,
+        span.pid,
+    )
 
 
 def _process(span: StageSpan) -> tuple[str, int]:

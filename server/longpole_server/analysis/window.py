@@ -7,8 +7,12 @@ are drawn in within their stage, so that one hiccup does not decide what a whole
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from longpole.conventions import stages
 from longpole_server.model.diagnosis import Excluded
@@ -18,13 +22,44 @@ PERIODIC_STAGES = frozenset({stages.TESTING, stages.SAVE_CHECKPOINT})
 # Fewer steps of an attempt than this are all judged, the first included.
 MIN_STEPS_TO_DROP_FIRST = 3
 
-_MIN_STEPS_TO_WINSORISE = 5
+# Of two values nobody can say which is the outlier.
+_MIN_STEPS_TO_DRAW_IN = 3
+# One value in this many may be an outlier, and one in any case.
+_STEPS_AN_OUTLIER = 50
+# As many at even distances are no outliers but a cost that comes every few steps.
+_MIN_TO_RECUR = 3
 # Robust standard deviations above the median from which a value is an outlier, if it also adds
 # half of the median and a twentieth of a usual step.
 _OUTLIER_DEVIATIONS = 6.0
 _OUTLIER_OF_MEDIAN = 0.5
 _OUTLIER_OF_STEP = 0.05
-_DEVIATION_OF_MAD = 1.4826
+DEVIATION_OF_MAD = 1.4826
+
+_Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A cost that comes every few steps.
+
+    Attributes:
+        period: Steps from one occurrence to the next.
+        seconds: What one occurrence takes.
+    """
+
+    period: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """What comes every few steps, by stage: timed inside the steps, and between them."""
+
+    inside: Mapping[str, Cycle] = field(default_factory=dict[str, Cycle])
+    outside: Mapping[str, Cycle] = field(default_factory=dict[str, Cycle])
+
+
+NO_CYCLES = Cycles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +86,7 @@ def summarise_window(
     steps: Sequence[Step],
     attempt_starts: Mapping[int, int] | None = None,
     periods: Mapping[str, float] | None = None,
+    cycles: Cycles = NO_CYCLES,
 ) -> Window:
     """Sum a range of steps.
 
@@ -59,23 +95,43 @@ def summarise_window(
         attempt_starts: First step of each attempt, since it warms up and is left out where its
             attempt has three or more; None takes the first that is seen of each attempt.
         periods: Steps between two occurrences of a periodic stage, where the run says so.
+        cycles: What other steps of the run show of periodic stages: it stands for the ones
+            whose turn did not come in this window.
     """
     judged, excluded = _choose(steps, attempt_starts)
     if not judged:
         return Window((), tuple(excluded), {}, {}, {}, None)
     usual_s = statistics.median(step.duration_s or 0.0 for step in judged)
-    stage_s: dict[str, float] = {}
-    for stage, seconds in _columns(judged).items():
-        if stage in PERIODIC_STAGES:
-            mean_s = _mean_of_periodic(judged, seconds, (periods or {}).get(stage))
-        else:
-            mean_s = statistics.fmean(_winsorise(seconds, usual_s))
-        stage_s[stage] = mean_s
+    inside, outside = _inside(judged), _outside(judged)
+    stage_s = _means(judged, inside, usual_s, periods or {}, cycles.inside)
+    outside_s = _means(judged, outside, usual_s, periods or {}, cycles.outside)
     step_s = math.fsum(stage_s.values())
     shares = {stage: seconds / step_s for stage, seconds in stage_s.items()} if step_s else {}
-    return Window(
-        tuple(judged), tuple(excluded), stage_s, shares, _outside(judged, periods or {}), step_s
-    )
+    return Window(tuple(judged), tuple(excluded), stage_s, shares, outside_s, step_s)
+
+
+def find_cycles(steps: Sequence[Step], periods: Mapping[str, float] | None = None) -> Cycles:
+    """Return what comes every few steps, as closed steps show it.
+
+    Args:
+        steps: Steps in order, one attempt of each.
+        periods: Steps between two occurrences, where the run says so.
+    """
+    closed = [step for step in steps if step.duration_s]
+    if not closed:
+        return NO_CYCLES
+    usual_s = statistics.median(step.duration_s or 0.0 for step in closed)
+
+    def find(columns: Mapping[str, _Column]) -> dict[str, Cycle]:
+        found: dict[str, Cycle] = {}
+        for stage in PERIODIC_STAGES & columns.keys():
+            occurrences, seconds = _occurrences(closed, columns[stage], usual_s)
+            rate = _rate(occurrences, len(closed), [(periods or {}).get(stage)])
+            if rate > 0:
+                found[stage] = Cycle(1 / rate, float(seconds.mean()))
+        return found
+
+    return Cycles(find(_inside(closed)), find(_outside(closed)))
 
 
 def _choose(
@@ -103,59 +159,114 @@ def _choose(
     return judged, excluded
 
 
-def _columns(judged: Sequence[Step]) -> dict[str, list[float]]:
+def _inside(judged: Sequence[Step]) -> dict[str, _Column]:
     """Return seconds by stage, one value a step, 0 where the step did not have it."""
-    columns: dict[str, list[float]] = {}
-    for row, step in enumerate(judged):
-        values = {stage.stage: stage.exclusive_s for stage in step.stages}
-        values[stages.UNATTRIBUTED] = step.unattributed_s or 0.0
-        for stage, seconds in values.items():
-            columns.setdefault(stage, [0.0] * len(judged))[row] = seconds
+    columns = _columns(
+        [[(stage.stage, stage.exclusive_s) for stage in step.stages] for step in judged]
+    )
+    columns[stages.UNATTRIBUTED] = np.array([step.unattributed_s or 0.0 for step in judged])
     return columns
 
 
-def _winsorise(seconds: Sequence[float], usual_step_s: float) -> Sequence[float]:
-    """Draw single high outliers in to the highest usual value."""
-    if len(seconds) < _MIN_STEPS_TO_WINSORISE:
-        return seconds
-    median = statistics.median(seconds)
-    deviation = _DEVIATION_OF_MAD * statistics.median(abs(value - median) for value in seconds)
+def _outside(judged: Sequence[Step]) -> dict[str, _Column]:
+    return _columns([[(part.stage, part.duration_s) for part in step.outside] for step in judged])
+
+
+def _columns(rows: Sequence[Iterable[tuple[str, float]]]) -> dict[str, _Column]:
+    columns: dict[str, list[float]] = {}
+    for row, parts in enumerate(rows):
+        for stage, seconds in parts:
+            column = columns.get(stage)
+            if column is None:
+                column = columns[stage] = [0.0] * len(rows)
+            column[row] += seconds
+    return {stage: np.array(column) for stage, column in columns.items()}
+
+
+def _means(
+    judged: Sequence[Step],
+    columns: Mapping[str, _Column],
+    usual_s: float,
+    periods: Mapping[str, float],
+    cycles: Mapping[str, Cycle],
+) -> dict[str, float]:
+    """Return seconds a step by stage."""
+    numbers = [step.step for step in judged]
+    means: dict[str, float] = {}
+    for stage, column in columns.items():
+        if stage not in PERIODIC_STAGES:
+            means[stage] = _mean(_draw_in(column, numbers, usual_s))
+            continue
+        occurrences, seconds = _occurrences(judged, column, usual_s)
+        cycle = cycles.get(stage)
+        known = [periods.get(stage), None if cycle is None else cycle.period]
+        rate = _rate(occurrences, len(judged), known)
+        means[stage] = _mean(seconds) * rate if occurrences else 0.0
+    if len(judged) > 1:
+        for stage, cycle in cycles.items():
+            if not means.get(stage):
+                rate = _rate((), len(judged), [periods.get(stage), cycle.period])
+                means[stage] = cycle.seconds * rate
+    return {stage: seconds for stage, seconds in means.items() if seconds or stage in columns}
+
+
+def _mean(column: _Column) -> float:
+    return math.fsum(column.tolist()) / len(column)
+
+
+def _occurrences(
+    judged: Sequence[Step], column: _Column, usual_s: float
+) -> tuple[list[int], _Column]:
+    """Return the numbers of the steps that had a periodic stage, and its seconds there."""
+    rows: list[int] = np.flatnonzero(column > 0).tolist()
+    numbers = [judged[row].step for row in rows]
+    return numbers, _draw_in(column[rows], numbers, usual_s)
+
+
+def _rate(numbers: Sequence[int], num_steps: int, known: Iterable[float | None]) -> float:
+    """Return occurrences a step of a cost that comes every few steps.
+
+    Of a cost of period P, `num_steps` steps in a row see `num_steps / P` occurrences, rounded
+    down or up. A period that fits what was seen so counts before what was seen.
+
+    Args:
+        numbers: Steps at which it came.
+        num_steps: Steps looked at.
+        known: Periods as others know them, the most trusted first.
+    """
+    least, most = (len(numbers) - 1) / num_steps, (len(numbers) + 1) / num_steps
+    rates = [1 / period for period in known if period is not None and period >= 1]
+    if len(numbers) > 1 and numbers[-1] > numbers[0]:
+        rates.append((len(numbers) - 1) / (numbers[-1] - numbers[0]))
+    return next((rate for rate in rates if least < rate < most), len(numbers) / num_steps)
+
+
+def _draw_in(column: _Column, numbers: Sequence[int], usual_step_s: float) -> _Column:
+    """Draw single high outliers in to the highest usual value.
+
+    Args:
+        column: Seconds of one stage.
+        numbers: The steps that they are of.
+        usual_step_s: Seconds of a usual step.
+    """
+    if len(column) < _MIN_STEPS_TO_DRAW_IN:
+        return column
+    median = float(np.median(column))
+    deviation = DEVIATION_OF_MAD * float(np.median(np.abs(column - median)))
     limit = median + max(
         _OUTLIER_DEVIATIONS * deviation,
         _OUTLIER_OF_MEDIAN * median,
         _OUTLIER_OF_STEP * usual_step_s,
     )
-    num_above = sum(value > limit for value in seconds)
-    if num_above == 0 or num_above > max(1, len(seconds) // 10):
-        return seconds
-    highest = max(value for value in seconds if value <= limit)
-    return [min(value, highest) for value in seconds]
+    above: list[int] = np.flatnonzero(column > limit).tolist()
+    if not 0 < len(above) <= max(1, len(column) // _STEPS_AN_OUTLIER):
+        return column
+    if _recurs([numbers[row] for row in above]):
+        return column
+    return np.minimum(column, column[column <= limit].max())
 
 
-def _mean_of_periodic(
-    judged: Sequence[Step], seconds: Sequence[float], period: float | None
-) -> float:
-    """Return seconds a step of a cost that comes every few steps: mean seconds over period."""
-    numbers = [step.step for step, value in zip(judged, seconds, strict=True) if value > 0]
-    if not numbers:
-        return 0.0
-    mean_s = math.fsum(seconds) / len(numbers)
-    if len(numbers) > 1 and numbers[-1] > numbers[0]:
-        return mean_s * (len(numbers) - 1) / (numbers[-1] - numbers[0])
-    if period is not None and period >= 1:
-        return mean_s / period
-    return mean_s / len(judged)
-
-
-def _outside(judged: Sequence[Step], periods: Mapping[str, float]) -> dict[str, float]:
-    columns: dict[str, list[float]] = {}
-    for row, step in enumerate(judged):
-        for outside in step.outside:
-            column = columns.setdefault(outside.stage, [0.0] * len(judged))
-            column[row] += outside.duration_s
-    return {
-        stage: _mean_of_periodic(judged, seconds, periods.get(stage))
-        if stage in PERIODIC_STAGES
-        else statistics.fmean(seconds)
-        for stage, seconds in columns.items()
-    }
+def _recurs(numbers: Sequence[int]) -> bool:
+    """Tell whether steps come at even distances, give or take one."""
+    gaps = [second - first for first, second in pairwise(numbers)]
+    return len(numbers) >= _MIN_TO_RECUR and max(gaps) - min(gaps) <= 1
