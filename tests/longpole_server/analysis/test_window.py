@@ -1,5 +1,5 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -269,23 +269,23 @@ def test_resumed_run_with_open_and_torn_steps():
 
 
 SECONDS = st.floats(0.01, 1_000)
+NAMES: Sequence[str] = (
+    "gen",
+    "update_actor",
+    "ref",
+    "testing",
+    "save_checkpoint",
+    "update_weights",
+)
 
 
 @st.composite
 def windows(draw: st.DrawFn) -> list[Step]:
-    names: tuple[str, ...] = (
-        "gen",
-        "update_actor",
-        "ref",
-        "testing",
-        "save_checkpoint",
-        "update_weights",
-    )
     steps: list[Step] = []
     number = draw(st.integers(0, 50))
     for _ in range(draw(st.integers(0, 30))):
-        parts = draw(st.dictionaries(st.sampled_from(names), SECONDS, max_size=5))
-        outside = draw(st.dictionaries(st.sampled_from(names[3:]), SECONDS, max_size=2))
+        parts = draw(st.dictionaries(st.sampled_from(NAMES), SECONDS, max_size=5))
+        outside = draw(st.dictionaries(st.sampled_from(NAMES[3:]), SECONDS, max_size=2))
         steps.append(
             make_step(
                 number,
