@@ -57,6 +57,7 @@ KEYS = [
     "findings",
     "next",
     "data_quality",
+    "annotations",
     "steps",
 ]
 
@@ -85,6 +86,8 @@ def check_document(text: str) -> dict[str, Any]:
         assert all(isinstance(key, str) and " " not in key for key in look["keys"])
     for note in document["data_quality"]:
         _check_note(note)
+    for change in document["annotations"]:
+        _check_change(change, document["window"])
     for step in document["steps"]:
         _check_step(step, document["window"])
     assert len(document["steps"]) == document["window"]["num_judged"]
@@ -190,6 +193,15 @@ def _check_note(note: Mapping[str, Any]) -> None:
     assert note["severity"] in SEVERITIES
     assert note["summary"]
     assert (note["from"] is None) == (note["to"] is None)
+
+
+def _check_change(change: Mapping[str, Any], window: Mapping[str, Any]) -> None:
+    assert set(change) == {"kind", "step", "verdict", "previous"}
+    assert change["kind"] == "verdict"
+    assert window["from"] <= change["step"] <= window["to"]
+    assert change["verdict"] in VERDICTS
+    assert change["previous"] is None or change["previous"] in VERDICTS
+    assert change["previous"] != change["verdict"]
 
 
 def _check_step(step: Mapping[str, Any], window: Mapping[str, Any]) -> None:

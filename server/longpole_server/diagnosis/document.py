@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from longpole.conventions import stages
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.diagnosis import (
     SCHEMA,
     Diagnosis,
@@ -51,6 +52,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "next": [{"text": look.text, "keys": list(look.keys)} for look in diagnosis.next],
         "data_quality": [_note(note) for note in diagnosis.data_quality],
+        "annotations": [_change(change) for change in diagnosis.annotations],
         "steps": [_step(verdict) for verdict in diagnosis.steps],
     }
 
@@ -113,6 +115,15 @@ def _note(note: Note) -> Document:
         "metric": note.metric,
         "from": note.first_step,
         "to": note.last_step,
+    }
+
+
+def _change(change: VerdictChange) -> Document:
+    return {
+        "kind": "verdict",
+        "step": change.step,
+        "verdict": change.verdict,
+        "previous": change.previous,
     }
 
 

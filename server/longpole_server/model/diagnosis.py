@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.step import Confidence, Note, Severity
 
 SCHEMA = "longpole.diagnosis/1"
@@ -142,4 +143,5 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     next: tuple[NextLook, ...]
     data_quality: tuple[Note, ...]
+    annotations: tuple[VerdictChange, ...] = ()
     steps: tuple[StepVerdict, ...] = field(default=())
