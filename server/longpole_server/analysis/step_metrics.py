@@ -139,8 +139,7 @@ def _check_data_parallel(
     if tokens is None or mean is None:
         return
     exact = tokens / mean
-    size = round(exact)
-    if _is_whole(exact) and (gpu_count is None or size <= gpu_count):
+    if _is_whole(exact) and (gpu_count is None or round(exact) <= gpu_count):
         return
     against = "" if gpu_count is None else f" on {gpu_count} GPUs"
     summary = f"tokens / global_seqlen/mean of step {step} gives {exact:.3g} partitions{against}."

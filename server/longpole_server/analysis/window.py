@@ -72,6 +72,7 @@ class Window:
         shares: The same as parts of 1.
         outside_s: Seconds a step spent between steps, by stage.
         step_s: Mean seconds of a step: the sum of `stage_s`; None when no step counts.
+        cycles: What comes every few steps, as these steps show it.
     """
 
     judged: tuple[Step, ...]
@@ -80,6 +81,7 @@ class Window:
     shares: Mapping[str, float]
     outside_s: Mapping[str, float]
     step_s: float | None
+    cycles: Cycles = NO_CYCLES
 
 
 def summarise_window(
@@ -102,36 +104,23 @@ def summarise_window(
     if not judged:
         return Window((), tuple(excluded), {}, {}, {}, None)
     usual_s = statistics.median(step.duration_s or 0.0 for step in judged)
+    numbers = [step.step for step in judged]
     inside, outside = _inside(judged), _outside(judged)
-    stage_s = _means(judged, inside, usual_s, periods or {}, cycles.inside)
-    outside_s = _means(judged, outside, usual_s, periods or {}, cycles.outside)
+    stage_s = _means(numbers, inside, usual_s, periods or {}, cycles.inside)
+    outside_s = _means(numbers, outside, usual_s, periods or {}, cycles.outside)
     step_s = math.fsum(stage_s.values())
-    shares = {stage: seconds / step_s for stage, seconds in stage_s.items()} if step_s else {}
-    return Window(tuple(judged), tuple(excluded), stage_s, shares, outside_s, step_s)
-
-
-def find_cycles(steps: Sequence[Step], periods: Mapping[str, float] | None = None) -> Cycles:
-    """Return what comes every few steps, as closed steps show it.
-
-    Args:
-        steps: Steps in order, one attempt of each.
-        periods: Steps between two occurrences, where the run says so.
-    """
-    closed = [step for step in steps if step.duration_s]
-    if not closed:
-        return NO_CYCLES
-    usual_s = statistics.median(step.duration_s or 0.0 for step in closed)
-
-    def find(columns: Mapping[str, _Column]) -> dict[str, Cycle]:
-        found: dict[str, Cycle] = {}
-        for stage in PERIODIC_STAGES & columns.keys():
-            occurrences, seconds = _occurrences(closed, columns[stage], usual_s)
-            rate = _rate(occurrences, len(closed), [(periods or {}).get(stage)])
-            if rate > 0:
-                found[stage] = Cycle(1 / rate, float(seconds.mean()))
-        return found
-
-    return Cycles(find(_inside(closed)), find(_outside(closed)))
+    return Window(
+        judged=tuple(judged),
+        excluded=tuple(excluded),
+        stage_s=stage_s,
+        shares={stage: seconds / step_s for stage, seconds in stage_s.items()} if step_s else {},
+        outside_s=outside_s,
+        step_s=step_s,
+        cycles=Cycles(
+            _find_cycles(numbers, inside, usual_s, periods or {}),
+            _find_cycles(numbers, outside, usual_s, periods or {}),
+        ),
+    )
 
 
 def _choose(
@@ -161,53 +150,67 @@ def _choose(
 
 def _inside(judged: Sequence[Step]) -> dict[str, _Column]:
     """Return seconds by stage, one value a step, 0 where the step did not have it."""
-    columns = _columns(
-        [[(stage.stage, stage.exclusive_s) for stage in step.stages] for step in judged]
-    )
-    columns[stages.UNATTRIBUTED] = np.array([step.unattributed_s or 0.0 for step in judged])
-    return columns
-
-
-def _outside(judged: Sequence[Step]) -> dict[str, _Column]:
-    return _columns([[(part.stage, part.duration_s) for part in step.outside] for step in judged])
-
-
-def _columns(rows: Sequence[Iterable[tuple[str, float]]]) -> dict[str, _Column]:
     columns: dict[str, list[float]] = {}
-    for row, parts in enumerate(rows):
-        for stage, seconds in parts:
-            column = columns.get(stage)
+    for row, step in enumerate(judged):
+        for stage in step.stages:
+            column = columns.get(stage.stage)
             if column is None:
-                column = columns[stage] = [0.0] * len(rows)
-            column[row] += seconds
+                column = columns[stage.stage] = [0.0] * len(judged)
+            column[row] = stage.exclusive_s
+    columns[stages.UNATTRIBUTED] = [step.unattributed_s or 0.0 for step in judged]
     return {stage: np.array(column) for stage, column in columns.items()}
 
 
+def _outside(judged: Sequence[Step]) -> dict[str, _Column]:
+    columns: dict[str, _Column] = {}
+    for row, step in enumerate(judged):
+        for part in step.outside:
+            if part.stage not in columns:
+                columns[part.stage] = np.zeros(len(judged))
+            columns[part.stage][row] += part.duration_s
+    return columns
+
+
 def _means(
-    judged: Sequence[Step],
+    numbers: Sequence[int],
     columns: Mapping[str, _Column],
     usual_s: float,
     periods: Mapping[str, float],
     cycles: Mapping[str, Cycle],
 ) -> dict[str, float]:
     """Return seconds a step by stage."""
-    numbers = [step.step for step in judged]
     means: dict[str, float] = {}
     for stage, column in columns.items():
         if stage not in PERIODIC_STAGES:
             means[stage] = _mean(_draw_in(column, numbers, usual_s))
             continue
-        occurrences, seconds = _occurrences(judged, column, usual_s)
+        occurrences, seconds = _occurrences(numbers, column, usual_s)
         cycle = cycles.get(stage)
         known = [periods.get(stage), None if cycle is None else cycle.period]
-        rate = _rate(occurrences, len(judged), known)
+        rate = _rate(occurrences, len(numbers), known)
         means[stage] = _mean(seconds) * rate if occurrences else 0.0
-    if len(judged) > 1:
+    if len(numbers) > 1:
         for stage, cycle in cycles.items():
             if not means.get(stage):
-                rate = _rate((), len(judged), [periods.get(stage), cycle.period])
+                rate = _rate((), len(numbers), [periods.get(stage), cycle.period])
                 means[stage] = cycle.seconds * rate
     return {stage: seconds for stage, seconds in means.items() if seconds or stage in columns}
+
+
+def _find_cycles(
+    numbers: Sequence[int],
+    columns: Mapping[str, _Column],
+    usual_s: float,
+    periods: Mapping[str, float],
+) -> dict[str, Cycle]:
+    """Return the periodic stages that came at least once."""
+    found: dict[str, Cycle] = {}
+    for stage in sorted(PERIODIC_STAGES & columns.keys()):
+        occurrences, seconds = _occurrences(numbers, columns[stage], usual_s)
+        rate = _rate(occurrences, len(numbers), [periods.get(stage)])
+        if rate > 0:
+            found[stage] = Cycle(1 / rate, _mean(seconds))
+    return found
 
 
 def _mean(column: _Column) -> float:
@@ -215,12 +218,12 @@ def _mean(column: _Column) -> float:
 
 
 def _occurrences(
-    judged: Sequence[Step], column: _Column, usual_s: float
+    numbers: Sequence[int], column: _Column, usual_s: float
 ) -> tuple[list[int], _Column]:
     """Return the numbers of the steps that had a periodic stage, and its seconds there."""
     rows: list[int] = np.flatnonzero(column > 0).tolist()
-    numbers = [judged[row].step for row in rows]
-    return numbers, _draw_in(column[rows], numbers, usual_s)
+    occurrences = [numbers[row] for row in rows]
+    return occurrences, _draw_in(column[rows], occurrences, usual_s)
 
 
 def _rate(numbers: Sequence[int], num_steps: int, known: Iterable[float | None]) -> float:

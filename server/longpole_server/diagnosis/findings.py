@@ -22,7 +22,7 @@ def find_all(view: View, notes: tuple[Note, ...]) -> tuple[Finding, ...]:
         *_from_notes(notes, first, last),
         *_data_parallel(view, first, last),
         *_replicas(view, first, last),
-        *find_regressions(view, first, last),
+        *find_regressions(view),
         *check_health(view, first, last),
     )
 

@@ -5,17 +5,20 @@ from collections.abc import Mapping, Sequence
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.baseline import Baseline, mean_known
+from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.decide import Decision, decide
 from longpole_server.diagnosis.findings import find_all
 from longpole_server.diagnosis.inside_gen import look_at
 from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.thresholds import Limits, resolve_limits
-from longpole_server.diagnosis.view import View, make_view
+from longpole_server.diagnosis.view import View, make_view, sum_window
 from longpole_server.diagnosis.wording import no_closed_step
 from longpole_server.model.diagnosis import Diagnosis, Mfu, Outside, StepVerdict, Throughput
 from longpole_server.model.facts import RunFacts, StepFacts
-from longpole_server.model.step import Step
+from longpole_server.model.step import Confidence, Step
 
+# Steps of a range that are looked into, beside those with samples.
+MAX_LOOKS = 200
 _HOURS_PER_DAY = 24
 
 
@@ -47,10 +50,19 @@ def diagnose(
         ConfigError: An override names no threshold.
     """
     limits = resolve_limits(overrides)
-    looks = [look_at(run, facts, limits) for facts in steps]
-    view = make_view(run, looks, baseline, limits, attempt_starts)
-    decision = decide(view) if view.window.judged else _undecided(steps, asked)
-    return _assemble(view, steps, asked, decision, _judge_steps(view, baseline, limits))
+    window = sum_window(run, [facts.step for facts in steps], baseline, attempt_starts)
+    kept = {(step.attempt, step.step) for step in window.judged}
+    judged = [facts for facts in steps if (facts.step.attempt, facts.step.step) in kept]
+    looks = [look_at(run, facts, limits) for facts in _spread(judged)]
+    view = make_view(run, looks, baseline, limits, window=window)
+    if not judged:
+        return _assemble(view, steps, asked, _undecided(steps, asked), ())
+    decision = decide(view)
+    if len(judged) == 1:
+        verdicts = [_step_verdict(judged[0].step, decision.verdict, decision.confidence)]
+    else:
+        verdicts = _judge_steps(run, judged, baseline, limits, anew=bool(overrides))
+    return _assemble(view, steps, asked, decision, tuple(verdicts))
 
 
 def diagnose_step(
@@ -76,28 +88,57 @@ def _undecided(steps: Sequence[StepFacts], asked: tuple[int | None, int | None])
     return Decision(None, None, None, summary, None, (), ())
 
 
-def _judge_steps(view: View, baseline: Baseline | None, limits: Limits) -> tuple[StepVerdict, ...]:
+def _spread(judged: Sequence[StepFacts]) -> Sequence[StepFacts]:
+    """Return the steps of a long range that are looked into: those with samples, and some others.
+
+    Shares are sums over all steps; what happened inside them shows in evenly spread ones.
+    """
+    if len(judged) <= MAX_LOOKS:
+        return judged
+    stride = -(-len(judged) // MAX_LOOKS)
+    last = len(judged) - 1
+    return [
+        facts
+        for place, facts in enumerate(judged)
+        if facts.trajectories is not None or (last - place) % stride == 0
+    ]
+
+
+def _judge_steps(
+    run: RunFacts,
+    judged: Sequence[StepFacts],
+    baseline: Baseline | None,
+    limits: Limits,
+    *,
+    anew: bool,
+) -> list[StepVerdict]:
+    """Return the verdict of each step: the one that it was given when it closed, if it was.
+
+    Then more was known of it than is kept of an old step.
+    """
     verdicts: list[StepVerdict] = []
-    for look in view.looks:
-        decision = decide(make_view(view.run, [look], baseline, limits))
-        step = look.facts.step
-        verdicts.append(
-            StepVerdict(
-                step.step,
-                step.duration_s or 0.0,
-                decision.verdict,
-                decision.confidence,
-                _shares_of_step(step),
-            )
-        )
-    return tuple(verdicts)
+    for facts in judged:
+        step = facts.step
+        if step.verdict is not None and not anew:
+            verdicts.append(_step_verdict(step, step.verdict, step.confidence))
+            continue
+        decision = decide(make_view(run, [look_at(run, facts, limits)], baseline, limits))
+        verdicts.append(_step_verdict(step, decision.verdict, decision.confidence))
+    return verdicts
+
+
+def _step_verdict(step: Step, verdict: str | None, confidence: Confidence | None) -> StepVerdict:
+    shares = _shares_of_step(step)
+    return StepVerdict(step.step, step.duration_s or 0.0, verdict, confidence, shares)
 
 
 def _shares_of_step(step: Step) -> dict[str, float]:
-    total_s = step.duration_s or 0.0
-    seconds = {stage.stage: stage.exclusive_s for stage in step.stages}
-    seconds[stages.UNATTRIBUTED] = step.unattributed_s or 0.0
-    return {stage: value / total_s for stage, value in seconds.items()} if total_s else {}
+    total_s = step.duration_s
+    if not total_s:
+        return {}
+    shares = {stage.stage: stage.exclusive_s / total_s for stage in step.stages}
+    shares[stages.UNATTRIBUTED] = (step.unattributed_s or 0.0) / total_s
+    return shares
 
 
 def _assemble(
@@ -137,6 +178,7 @@ def _assemble(
         findings=find_all(view, notes) if window.judged else (),
         next=decision.next,
         data_quality=notes,
+        annotations=find_changes((verdict.step, verdict.verdict) for verdict in verdicts),
         steps=verdicts,
     )
 

@@ -195,6 +195,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "changes of stages smaller than this part of a step do not matter",
         "ordinary scatter of step times",
     ),
+    Threshold(
+        "finding.scatter",
+        3.0,
+        "standard deviations",
+        "a change that the stage's own scatter makes once in hundreds of windows says nothing",
+        "three-sigma rule",
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from longpole_server.analysis.architectures import is_mixture_of_experts
 from longpole_server.analysis.modes import has_separate_pools, infer_mode
 from longpole_server.analysis.step_metrics import read_config_number
 from longpole_server.analysis.window import Window, summarise_window
-from longpole_server.diagnosis.baseline import Baseline, mean_known, usable_mfu
+from longpole_server.diagnosis.baseline import Baseline, known_cycles, mean_known, usable_mfu
 from longpole_server.diagnosis.inside_gen import (
     InnerSource,
     InsideGen,
@@ -68,7 +68,7 @@ class View:
     @property
     def ledger_source(self) -> str:
         """Who measured the stages: `spans`, `scalars`, or `spans, scalars`."""
-        sources = {stage.source for step in self.window.judged for stage in step.stages}
+        sources = {stage.source for look in self.looks for stage in look.facts.step.stages}
         return ", ".join(f"{source}s" for source in sorted(sources, reverse=True))
 
     def seconds(self, *names: str) -> float:
@@ -103,17 +103,36 @@ def periods_of(config: Mapping[str, str]) -> dict[str, float]:
     return {stage: value for stage, value in frequencies.items() if value and value > 0}
 
 
+def sum_window(
+    run: RunFacts,
+    steps: Sequence[Step],
+    baseline: Baseline | None,
+    attempt_starts: Mapping[int, int] | None = None,
+) -> Window:
+    """Sum a range of steps with all that is known of its periodic costs."""
+    return summarise_window(steps, attempt_starts, periods_of(run.config), known_cycles(baseline))
+
+
 def make_view(
     run: RunFacts,
     looks: Sequence[Look],
     baseline: Baseline | None,
     limits: Limits,
     attempt_starts: Mapping[int, int] | None = None,
+    window: Window | None = None,
 ) -> View:
-    """Sum a range of steps into what rules look at."""
-    window = summarise_window(
-        [look.facts.step for look in looks], attempt_starts, periods_of(run.config)
-    )
+    """Sum a range of steps into what rules look at.
+
+    Args:
+        run: What the run says about itself.
+        looks: The steps, or those of a long range that are looked into.
+        baseline: What is usual.
+        limits: What to decide by.
+        attempt_starts: First step of each attempt.
+        window: The range summed beforehand, where `looks` are but some of its steps.
+    """
+    if window is None:
+        window = sum_window(run, [look.facts.step for look in looks], baseline, attempt_starts)
     kept = {(step.attempt, step.step) for step in window.judged}
     judged = [look for look in looks if (look.facts.step.attempt, look.facts.step.step) in kept]
     insides = [look.inside for look in judged if look.inside is not None]
@@ -145,11 +164,11 @@ def _mfu_of_stage(step: Step, *, separate: bool) -> float | None:
 
     Not computed for separate pools: there the trainer holds only some of the GPUs.
     """
-    update = step.stage(stages.UPDATE_ACTOR)
-    if separate or update is None or not update.inclusive_s or not step.duration_s:
+    mfu = None if separate else usable_mfu(step.mfu_step)
+    update = None if mfu is None else step.stage(stages.UPDATE_ACTOR)
+    if mfu is None or update is None or not update.inclusive_s or not step.duration_s:
         return None
-    mfu = usable_mfu(step.mfu_step)
-    return None if mfu is None else usable_mfu(mfu * step.duration_s / update.inclusive_s)
+    return usable_mfu(mfu * step.duration_s / update.inclusive_s)
 
 
 def _gpu_count(run: RunFacts, judged: Sequence[Step]) -> int | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole_server.analysis.window import Cycle, Cycles, find_cycles, summarise_window
+from longpole_server.analysis.window import Cycle, Cycles, summarise_window
 from longpole_server.model.step import OutsideStage, StageTime, Step
 
 
@@ -124,6 +124,10 @@ def test_periodic_cost_inside_the_step():
 def test_nothing_to_judge():
     window = summarise_window([])
     assert (window.judged, window.shares, window.step_s) == ((), {}, None)
+
+
+def find_cycles(steps: list[Step]) -> Cycles:
+    return summarise_window(steps, {}).cycles
 
 
 def validated(first: int, count: int, period: int = 10, *, inside: bool = False) -> list[Step]:

@@ -13,7 +13,8 @@ def read_balance(view: View) -> float | None:
     """Return the largest partition's tokens over the mean partition's."""
     largest = view.scalar("global_seqlen/balanced_max")
     mean = view.scalar("global_seqlen/mean")
-    return largest / mean if largest is not None and mean else None
+    # A partition of less than one token is none.
+    return largest / mean if largest is not None and mean is not None and mean >= 1 else None
 
 
 def _judge(view: View) -> Proof | None:
