@@ -9,12 +9,11 @@ publishes (`tests/utils/test_flops_counter.py` there).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from longpole_server.analysis.architectures import (
+from longpole_server.analysis.architectures import describe_architecture, describe_vision
+from longpole_server.analysis.architectures_parts import (
     Attention,
     UnknownArchitectureError,
     VisionTower,
-    describe_architecture,
-    describe_vision,
 )
 
 
@@ -33,9 +32,8 @@ def _attention_flops(attention: Attention, lengths: Sequence[float]) -> float:
 
 
 def _vision_flops(tower: VisionTower, image_lengths: Sequence[int]) -> float:
-    return 6 * tower.weights * sum(image_lengths) + 2 * _attention_flops(
-        tower.attention, image_lengths
-    )
+    attention = sum(_attention_flops(group, image_lengths) for group in tower.attention)
+    return 6 * tower.weights * sum(image_lengths) + 2 * attention
 
 
 def count_flops(

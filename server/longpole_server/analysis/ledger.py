@@ -55,7 +55,9 @@ def assemble_step(inputs: StepInputs) -> Step:
     from_scalars = read_scalar_ledger(inputs.scalars, inputs.step, extent.duration_s)
     filled = _fill(from_spans, from_scalars, extent, gen_is_wait=gen_is_wait)
     in_order = sorted((*from_spans.inside, *filled), key=lambda stage: _ORDER[stage.stage])
-    measured = measure_step(inputs, selected, extent.duration_s)
+    # On GPUs of its own the trainer holds only some of those that the figures count.
+    update_s = None if gen_is_wait else _inclusive_seconds(in_order, stages.UPDATE_ACTOR)
+    measured = measure_step(inputs, selected, extent.duration_s, update_s)
     notes = (*from_spans.notes, *_scalar_notes(from_spans, from_scalars), *measured.notes)
     return Step(
         run_id=inputs.run.run_id,
@@ -79,6 +81,10 @@ def assemble_step(inputs: StepInputs) -> Step:
 
 
 _ORDER = {stage: index for index, stage in enumerate(stages.STAGES)}
+
+
+def _inclusive_seconds(in_order: Sequence[StageTime], name: str) -> float | None:
+    return next((stage.inclusive_s for stage in in_order if stage.stage == name), None)
 
 
 def _find_extent(inputs: StepInputs, selected: LedgerSpans) -> Extent:

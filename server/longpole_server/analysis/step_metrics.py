@@ -36,9 +36,19 @@ class StepMetrics:
 
 
 def measure_step(
-    inputs: StepInputs, selected: LedgerSpans, duration_s: float | None
+    inputs: StepInputs,
+    selected: LedgerSpans,
+    duration_s: float | None,
+    update_s: float | None = None,
 ) -> StepMetrics:
-    """Collect a step's figures from its spans and scalars."""
+    """Collect a step's figures from its spans and scalars.
+
+    Args:
+        inputs: Everything known about the step.
+        selected: Its spans that make the ledger.
+        duration_s: Its seconds, None while it is open.
+        update_s: Seconds of its actor update, all of the stage.
+    """
     notes: list[Note] = []
     scalars = inputs.scalars
     tokens = _read_tokens(inputs, selected)
@@ -48,13 +58,17 @@ def measure_step(
     throughput = _positive(metrics.read_metric("throughput", scalars))
     if throughput is None and tokens and duration_s and gpu_count:
         throughput = tokens / (duration_s * gpu_count)
+    mfu_step = _compute_mfu_step(inputs, tokens, duration_s, gpu_count, notes)
+    of_stage = None
+    if mfu_step is not None and duration_s and update_s:
+        of_stage = mfu_step * duration_s / update_s
     return StepMetrics(
         tokens,
         throughput,
         gpu_count,
-        _read_mfu("mfu_actor", inputs, notes),
+        _read_mfu("mfu_actor", inputs, notes, of_stage),
         _read_mfu("mfu_infer", inputs, notes),
-        _compute_mfu_step(inputs, tokens, duration_s, gpu_count),
+        mfu_step,
         tuple(notes),
     )
 
@@ -146,8 +160,13 @@ def _check_data_parallel(
     notes.append(Note("dp.contradiction", "info", summary, "global_seqlen/mean", step, step))
 
 
-def _read_mfu(name: str, inputs: StepInputs, notes: list[Note]) -> float | None:
-    """Return a reported MFU. verl writes 0 for unknown; above 1 is kept with a note."""
+def _read_mfu(
+    name: str, inputs: StepInputs, notes: list[Note], computed: float | None = None
+) -> float | None:
+    """Return a reported MFU. verl writes 0 for unknown; above 1 is kept with a note.
+
+    `computed` is what stands in for an impossible one, where it can be true itself.
+    """
     value = metrics.read_metric(name, inputs.scalars)
     if value is None or not math.isfinite(value):
         return None
@@ -163,6 +182,8 @@ def _read_mfu(name: str, inputs: StepInputs, notes: list[Note]) -> float | None:
             f"{metrics.METRICS[name].label} of {value:.4g} is impossible: the trainer divides by "
             "the wrong peak rate. It is not used."
         )
+        if computed is not None and computed <= 1.0:
+            summary += f" Computed over the whole stage it is {computed:.3g}."
         notes.append(Note("mfu.impossible", "warning", summary, name, inputs.step, inputs.step))
     return value
 
@@ -186,9 +207,16 @@ def training_lengths(inputs: StepInputs, tokens: int | None) -> Sequence[float]:
 
 
 def _compute_mfu_step(
-    inputs: StepInputs, tokens: int | None, duration_s: float | None, gpu_count: int | None
+    inputs: StepInputs,
+    tokens: int | None,
+    duration_s: float | None,
+    gpu_count: int | None,
+    notes: list[Note],
 ) -> float | None:
-    """FLOPs of all update epochs / (step x all GPUs x peak). Inference passes are not counted."""
+    """FLOPs of all update epochs / (step x all GPUs x peak). Inference passes are not counted.
+
+    Above 1 it is kept with a note, as a reported one is.
+    """
     run = inputs.run
     peak = find_peak(run.gpu_model)
     if not duration_s or not gpu_count or peak is None:
@@ -196,8 +224,17 @@ def _compute_mfu_step(
     count = count_flops(run.model_config, training_lengths(inputs, tokens))
     if count.flops is None:
         return None
-    return count.flops * _num_epochs(run) / (duration_s * gpu_count * peak)
+    mfu = count.flops * count_epochs(run) / (duration_s * gpu_count * peak)
+    if mfu > 1.0:
+        summary = (
+            f"The step's MFU computes to {mfu:.4g}, which is impossible: tokens, GPU count, GPU "
+            "name or model configuration are not those of the run. It is not used."
+        )
+        step = inputs.step
+        notes.append(Note("mfu.impossible", "warning", summary, "mfu_step", step, step))
+    return mfu
 
 
-def _num_epochs(run: RunFacts) -> float:
+def count_epochs(run: RunFacts) -> float:
+    """Return how often an update passes over its batch; once when the run does not say."""
     return read_config_number(run.config, "ppo_epochs", "update_epochs", "num_iterations") or 1.0

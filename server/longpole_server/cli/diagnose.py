@@ -4,12 +4,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from longpole.options import OptionParser
+from longpole_server.analysis.architectures_known import MODEL_NAMES, find_model_config
+from longpole_server.analysis.peaks import DEVICE_NAMES, find_peak
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
 from longpole_server.cli.report import render_report
 from longpole_server.diagnosis import diagnose, diagnosis_document
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         document = (
             _diagnose_run(options.server, options.target)
             if options.server
-            else _diagnose_file(options.target)
+            else _diagnose_file(options.target, options.model_config, options.gpu)
         )
     except (UnreadableLogError, NotFoundError, ConfigError) as error:
         return _refuse(error, EXIT_REFUSED)
@@ -79,14 +81,53 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print longpole.diagnosis/1")
     parser.add_argument("--server", metavar="URL", help="diagnose a run on this server")
+    parser.add_argument(
+        "--model-config",
+        metavar="FILE|NAME",
+        help="the model's Hugging Face config.json, or the name of a well-known model: with --gpu, "
+        "the MFU is computed where the log tells tokens and lengths",
+    )
+    parser.add_argument(
+        "--gpu", metavar="NAME", help="the GPUs' name as the driver reports it, or short: H100"
+    )
     return parser.parse_args(arguments)
 
 
-def _diagnose_file(target: str) -> dict[str, Any]:
+def _diagnose_file(target: str, model: str | None, gpu: str | None) -> dict[str, Any]:
+    model_config = None if model is None else _read_model_config(model)
+    if gpu is not None and find_peak(gpu) is None:
+        raise ConfigError(
+            f"the peak rate of {gpu!r} is not known.", f"Known: {', '.join(DEVICE_NAMES)}."
+        )
     source = _find_source(target)
-    imported = import_facts(source, run_id=f"import/{Path(source.name).stem}")
+    imported = import_facts(
+        source,
+        run_id=f"import/{Path(source.name).stem}",
+        model_config=model_config,
+        gpu_model=gpu,
+    )
     result = diagnose(imported.run, imported.steps)
     return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
+
+
+def _read_model_config(model: str) -> Mapping[str, object]:
+    """Read a configuration file, else look the model up by its name."""
+    path = Path(model)
+    if path.is_dir():
+        path /= "config.json"
+    if not path.is_file():
+        known = find_model_config(model)
+        if known is None:
+            hint = f"Give its config.json, or one of: {', '.join(MODEL_NAMES)}."
+            raise ConfigError(f"{model!r} is neither a file nor a well-known model.", hint)
+        return known
+    try:
+        config: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{model}: not a readable JSON file ({error}).") from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"{model}: not a model configuration: it holds no object.")
+    return cast("Mapping[str, object]", config)
 
 
 def _find_source(target: str) -> LogSource:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from longpole.conventions import stages
+from longpole_server.analysis.mfu import measure_mfu
 from longpole_server.diagnosis.baseline import Baseline, mean_known
 from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.decide import Decision, decide
@@ -13,7 +14,7 @@ from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.thresholds import Limits, resolve_limits
 from longpole_server.diagnosis.view import View, make_view, sum_window
 from longpole_server.diagnosis.wording import no_closed_step
-from longpole_server.model.diagnosis import Diagnosis, Mfu, Outside, StepVerdict, Throughput
+from longpole_server.model.diagnosis import Diagnosis, Outside, StepVerdict, Throughput
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.step import Confidence, Step
 
@@ -173,7 +174,7 @@ def _assemble(
             for stage, seconds in window.outside_s.items()
         },
         throughput=_throughput(view),
-        mfu=_mfu(view),
+        mfu=measure_mfu(view.run, view.facts, view.mode),
         evidence=decision.evidence,
         findings=find_all(view, notes) if window.judged else (),
         next=decision.next,
@@ -216,26 +217,3 @@ def _throughput(view: View) -> Throughput:
         gpus=gpus,
         baseline=view.baseline.tokens_per_s_per_gpu if view.baseline is not None else None,
     )
-
-
-def _mfu(view: View) -> dict[str, Mfu]:
-    codes = {note.code for step in view.window.judged for note in step.notes}
-    if "mfu.impossible" in codes:
-        why = "reported, but above 1 and so impossible"
-    elif "mfu.unknown" in codes:
-        why = "the trainer reports 0: it does not know the model or the GPU"
-    else:
-        why = "not reported"
-    needs = "needs model configuration, GPU model, GPU count and sequence lengths"
-    return {
-        "actor": _figure(view.mfu_actor, "reported", why),
-        "actor_stage": _figure(view.mfu_actor_stage, "computed", needs),
-        "infer": _figure(view.mfu_infer, "reported", "not reported"),
-        "step": _figure(view.mfu_step, "computed", needs),
-    }
-
-
-def _figure(value: float | None, source: str, reason: str) -> Mfu:
-    if value is None:
-        return Mfu(None, None, reason)
-    return Mfu(value, "reported" if source == "reported" else "computed")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from longpole.conventions import stages
+from longpole_server.analysis.mfu import explain_unknown_mfu
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import no_closed_step
 from longpole_server.model.facts import StepFacts
@@ -78,6 +79,7 @@ def _about_run(view: View) -> list[Note]:
             "mfu.impossible",
         }
     ):
-        summary = "No MFU is reported, and model or GPU are not known well enough to compute it."
+        why = explain_unknown_mfu(view.run, judged)
+        summary = f"No MFU is reported, and none can be computed: {why}."
         notes.append(Note("mfu.unknown", "info", summary, "mfu_actor", first, last))
     return notes

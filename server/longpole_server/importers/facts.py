@@ -42,8 +42,22 @@ class ImportedFacts:
     notes: tuple[Note, ...]
 
 
-def import_facts(source: LogSource, run_id: str, max_steps: int = MAX_STEPS) -> ImportedFacts:
+def import_facts(
+    source: LogSource,
+    run_id: str,
+    max_steps: int = MAX_STEPS,
+    *,
+    model_config: Mapping[str, object] | None = None,
+    gpu_model: str | None = None,
+) -> ImportedFacts:
     """Read a log into facts, the last `max_steps` steps of it.
+
+    Args:
+        source: The log.
+        run_id: Name of the run that it becomes.
+        max_steps: How many steps are kept at the most.
+        model_config: Hugging Face configuration of the model: logs do not say it.
+        gpu_model: Name of the GPUs, likewise.
 
     Raises:
         UnreadableLogError: It is binary, or holds no complete step.
@@ -59,6 +73,7 @@ def import_facts(source: LogSource, run_id: str, max_steps: int = MAX_STEPS) -> 
             kept.popitem(last=False)
             num_left_out += 1
     run, notes = _describe_run(run_id, source.name, kept)
+    run = replace(run, model_config=model_config, gpu_model=gpu_model)
     steps = tuple(
         StepFacts(step=step, scalars=logged.scalars)
         for logged in sorted(kept.values(), key=lambda item: item.step)

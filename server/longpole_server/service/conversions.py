@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
+from longpole_server.analysis.architectures_known import find_model_config
 from longpole_server.model.facts import RunFacts, TrajectoryFacts
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import RunStart
@@ -37,7 +38,7 @@ def make_run_facts(start: RunStart, run_gpus: Sequence[RunGpu]) -> RunFacts:
         mode=start.mode or find_pools_mode(held),
         gpu_count=start.gpu_count or len({gpu.gpu_uuid for gpu in held}) or None,
         gpu_model=models.most_common(1)[0][0] if models else None,
-        model_config=parse_model_config(start.model_config),
+        model_config=parse_model_config(start.model_config) or find_model_config(start.model_name),
         response_length_cap=_find_response_cap(start.config),
         config=start.config,
         model_name=start.model_name,

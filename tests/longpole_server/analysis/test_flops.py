@@ -47,6 +47,16 @@ LINEAR = {
     "linear_num_value_heads": 32,
     "full_attention_interval": 4,
 }
+QWEN3_5_MOE = (
+    decoder("qwen3_5_moe_text", 248320, 2048, 40, 16, 2)
+    | LINEAR
+    | {
+        "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512,
+        "num_experts_per_tok": 8,
+        "num_experts": 256,
+    }
+)
 MODELS = {
     "llama": decoder("llama", 32000, 4096, 32, 32, 32) | {"intermediate_size": 11008},
     "qwen2": decoder("qwen2", 152064, 3584, 28, 28, 4) | {"intermediate_size": 18944},
@@ -98,14 +108,7 @@ MODELS = {
     },
     "qwen3_5_moe": {
         "model_type": "qwen3_5_moe",
-        "text_config": decoder("qwen3_5_moe_text", 248320, 2048, 40, 16, 2)
-        | LINEAR
-        | {
-            "moe_intermediate_size": 512,
-            "shared_expert_intermediate_size": 512,
-            "num_experts_per_tok": 8,
-            "num_experts": 256,
-        },
+        "text_config": QWEN3_5_MOE,
         "vision_config": PLAIN_VISION | {"out_hidden_size": 2048},
     },
     "qwen3_vl": {"model_type": "qwen3_vl", "text_config": QWEN3, "vision_config": VISION},
@@ -166,3 +169,76 @@ def test_unknown_says_why(config: dict[str, object] | None, lengths: list[int], 
 def test_text_alone_needs_no_vision_tower():
     text = count_flops({"model_type": "qwen3_vl", "text_config": QWEN3}, SHORT)
     assert text.flops == PUBLISHED["qwen3"][0]
+
+
+def test_gated_linear_layers_of_the_older_name():
+    next_model = QWEN3_5_MOE | {"model_type": "qwen3_next"}
+    newer = MODELS["qwen3_5_moe"]
+    assert count_flops(next_model, SHORT).flops == count_flops(newer, SHORT).flops
+
+
+def test_layers_with_and_without_experts():
+    all_experts = count_flops(QWEN3_MOE, SHORT).flops
+    half = QWEN3_MOE | {"decoder_sparse_step": 2, "intermediate_size": 768}
+    but_one = QWEN3_MOE | {"mlp_only_layers": [0], "intermediate_size": 768}
+    tokens = sum(SHORT)
+    # A dense layer of one expert's width, instead of eight experts and the router.
+    fewer = 6 * tokens * (7 * 3 * 2048 * 768 + 2048 * 128)
+    assert all_experts is not None
+    assert count_flops(half, SHORT).flops == all_experts - 24 * fewer
+    assert count_flops(but_one, SHORT).flops == all_experts - fewer
+
+
+def test_shared_experts_count():
+    plain = decoder("qwen2_moe", 151936, 2048, 24, 16, 16) | {
+        "moe_intermediate_size": 1408,
+        "num_experts": 60,
+        "num_experts_per_tok": 4,
+    }
+    shared = plain | {"shared_expert_intermediate_size": 5632}
+    added = 6 * sum(SHORT) * 24 * (3 * 2048 * 5632 + 2048)
+    alone = count_flops(plain, SHORT).flops
+    assert alone is not None
+    assert count_flops(shared, SHORT).flops == alone + added
+
+
+def test_windows_of_a_vision_tower():
+    tower = {
+        "depth": 32,
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "in_chans": 3,
+        "out_hidden_size": 3584,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+    }
+    text = MODELS["qwen2"]
+    config = {"model_type": "qwen2_5_vl", "text_config": text, "vision_config": tower}
+    with_image = count_flops(config, SHORT, [1024]).flops
+    merged = 1280 * 4
+    weights = 1280 * 3 * 2 * 14 * 14 + 32 * (3 * 1280 * 3420 + 4 * 1280 * 1280)
+    weights += (3584 + merged) * merged
+    pairs = 4 * 1024 * 1024 + 28 * 1024 * 64
+    assert with_image == PUBLISHED["qwen2"][0] + 6 * weights * 1024 + 12 * pairs * 1280
+    older = tower | {"embed_dim": 1280, "mlp_ratio": 4, "hidden_size": 3584}
+    older_config = config | {"model_type": "qwen2_vl", "vision_config": older}
+    assert count_flops(older_config, SHORT, [1024]).flops is not None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"num_hidden_layers": 10**12},
+        {"num_hidden_layers": 0},
+        {"num_hidden_layers": float("inf")},
+        {"num_attention_heads": 0, "head_dim": None},
+    ],
+)
+def test_sizes_that_no_model_has(broken: dict[str, object]):
+    count = count_flops(QWEN3 | broken, SHORT)
+    assert count.flops is None
+    assert count.reason

@@ -1,6 +1,6 @@
 import pytest
 
-from longpole_server.analysis.peaks import find_peak
+from longpole_server.analysis.peaks import DEVICE_NAMES, find_memory_peak, find_peak
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,26 @@ def test_device_names(name: str, bf16: float, fp8: float | None):
 )
 def test_unknown_device_has_no_peak(name: str | None):
     assert find_peak(name) is None
+    assert find_memory_peak(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "bandwidth"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3.35e12),
+        ("NVIDIA H200", 4.8e12),
+        ("NVIDIA H20", 4.0e12),
+        ("NVIDIA A100-SXM4-80GB", 2.039e12),
+        ("NVIDIA A100-SXM4-40GB", 1.555e12),
+        ("A100", None),
+    ],
+)
+def test_memory_bandwidth(name: str, bandwidth: float | None):
+    assert find_memory_peak(name) == (None if bandwidth is None else pytest.approx(bandwidth))
+
+
+@pytest.mark.parametrize("name", DEVICE_NAMES)
+def test_each_device_has_a_rate_and_a_byte_moves_slower_than_it_computes(name: str):
+    peak, memory = find_peak(name), find_memory_peak(name)
+    assert peak is not None
+    assert memory is None or 30 < peak / memory < 700

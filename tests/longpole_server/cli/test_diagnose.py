@@ -355,3 +355,48 @@ def test_json_of_a_file_whose_name_is_no_text_is_text(
     document = json.loads(capsys.readouterr().out)
     assert document["run"]["name"] == "caf?.log"
     assert document["run"]["run_id"] == "import/caf?"
+
+
+UPDATE_LOG = str(DATA / "verl_console_update_inefficient.log")
+
+
+def test_a_log_alone_gets_its_mfu_with_model_and_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--model-config", "Qwen/Qwen2.5-7B-Instruct", "--gpu", "NVIDIA H100 80GB HBM3"]
+    assert diagnose.main([UPDATE_LOG, "--json", *named]) == 0
+    mfu = check_document(capsys.readouterr().out)["mfu"]
+    assert mfu["step"]["source"] == mfu["actor_stage"]["source"] == "computed"
+    assert 0 < mfu["step"]["value"] < mfu["actor_stage"]["value"] < 1
+    assert diagnose.main([UPDATE_LOG, "--json"]) == 0
+    without = check_document(capsys.readouterr().out)["mfu"]["step"]
+    assert without["value"] is None
+    assert "configuration" in without["reason"]
+    assert "GPU's name" in without["reason"]
+
+
+def test_the_model_configuration_is_read_from_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "mamba"}')
+    for source in (path, tmp_path):
+        arguments = [UPDATE_LOG, "--json", "--model-config", str(source), "--gpu", "H100"]
+        assert diagnose.main(arguments) == 0
+        reason = check_document(capsys.readouterr().out)["mfu"]["step"]["reason"]
+        assert reason == "no FLOPs formula for model type `mamba`"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpu", "H101"], "the peak rate of 'H101' is not known"),
+        (["--model-config", "nobody/knows-7b"], "neither a file nor a well-known model"),
+        (["--model-config", __file__], "not a readable JSON file"),
+    ],
+)
+def test_a_model_or_gpu_that_is_not_known_is_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert diagnose.main([UPDATE_LOG, *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
