@@ -1,6 +1,7 @@
 """The one place that knows every part of the server: builds them, starts them, closes them."""
 
 import importlib
+import shutil
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,13 +17,19 @@ from longpole_server.api.access import TokenCheck
 from longpole_server.api.application import ApiParts, create_api
 from longpole_server.api.own_state import OwnMetric
 from longpole_server.config import Config
+from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import StoreError, StoreLockedError
 from longpole_server.ingest.http import create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import KnownAttempt, Normalizer
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read import Reader, open_reader
+from longpole_server.read.alerts import open_alert_reader
 from longpole_server.service import ChangeFeed, Service
+from longpole_server.service.alert_book import AlertStore, StoredBook
+from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
+from longpole_server.service.alert_histories import HistoryReader
+from longpole_server.service.alerting import AlertSources, OwnReading
 from longpole_server.service.closing import StepCloser
 from longpole_server.service.discovery import Discovery
 from longpole_server.service.facts import FactsReader
@@ -58,12 +65,14 @@ class Application:
     authorize: TokenCheck | None
     closer: StepCloser
     joiner: GpuJoiner
+    alert_desk: AlertDesk
 
     def start(self) -> None:
         """Start the threads. What an earlier process accepted is written first."""
         self.closer.start()
         self.pipeline.start()
         self.joiner.start()
+        self.alert_desk.start()
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until everything accepted is written and derived; tell whether it is.
@@ -91,14 +100,22 @@ def open_application(config: Config) -> Generator[Application]:
         opened.callback(reader.close)
         spool = _open_journal(config)
         opened.callback(spool.close)
-        application = _build(config, reader, SerialWriter(store.writer), spool)
+        alert_reader = open_alert_reader(store)
+        opened.callback(alert_reader.close)
+        alert_writer = store.new_alert_writer()
+        opened.callback(alert_writer.close)
+        alert_store = AlertStore(alert_reader, alert_writer)
+        application = _build(config, reader, SerialWriter(store.writer), spool, alert_store)
+        opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
         opened.callback(application.pipeline.close)
         yield application
 
 
-def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -> Application:
+def _build(
+    config: Config, reader: Reader, writer: SerialWriter, spool: Spool, alert_store: AlertStore
+) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts)
     joiner = GpuJoiner(reader, writer, revisions, closer.on_joined)
@@ -113,12 +130,21 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
         )
     except SpoolError as error:
         raise StoreError(f"cannot open the journal: {error}") from error
+    book = StoredBook(alert_store)
+    runs = RunsReader(
+        reader, revisions, config.lost_after_s, joiner.list_notes, count_alerts=book.count_firing
+    )
+    settings = read_settings(config)
+    alert_desk = open_alert_desk(
+        book,
+        HistoryReader(reader, alert_store.reader, runs),
+        AlertSources(runs, revisions, lambda: _read_own(pipeline, config.data_dir)),
+        open_channels(settings),
+        settings.base_url,
+        on_change=lambda: changes.publish(time.time_ns()),
+    )
     service = StoreService(
-        reader,
-        RunsReader(reader, revisions, config.lost_after_s, joiner.list_notes),
-        facts,
-        changes,
-        Discovery(reader, writer),
+        reader, runs, facts, changes, Discovery(reader, writer), alert_desk.service
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
     authorize = TokenCheck(config.token) if config.token is not None else None
@@ -128,8 +154,11 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
             service=service,
             importer=LogImporter(writer, closer),
             otlp_routes=otlp_routes,
-            check_ready=lambda: _check_ready(reader),
-            collect_metrics=lambda: _collect_metrics(pipeline, closer, joiner, spool),
+            check_ready=lambda: _check_ready(reader, alert_desk),
+            collect_metrics=lambda: [
+                *_collect_metrics(pipeline, closer, joiner, spool),
+                *_collect_alert_metrics(alert_desk),
+            ],
             token_check=authorize,
             max_import_bytes=config.max_import_bytes,
         )
@@ -143,6 +172,19 @@ def _build(config: Config, reader: Reader, writer: SerialWriter, spool: Spool) -
         authorize=authorize,
         closer=closer,
         joiner=joiner,
+        alert_desk=alert_desk,
+    )
+
+
+def _read_own(pipeline: Pipeline, data_dir: Path) -> OwnReading:
+    ingest = pipeline.stats
+    dropped = ingest.num_refused + ingest.num_lost_requests
+    try:
+        disk = shutil.disk_usage(data_dir)
+    except OSError:
+        return OwnReading(ingest.num_pending, dropped)
+    return OwnReading(
+        ingest.num_pending, dropped, disk.used / max(1, disk.used + disk.free), disk.free
     )
 
 
@@ -191,12 +233,13 @@ def _mount_dashboards(api: FastAPI, service: Service) -> None:
     mount(api, service)
 
 
-def _check_ready(reader: Reader) -> Mapping[str, bool]:
+def _check_ready(reader: Reader, alert_desk: AlertDesk) -> Mapping[str, bool]:
+    alerts = not alert_desk.evaluator.is_stuck
     try:
         reader.list_attempts("")
     except StoreError:
-        return {"store": False}
-    return {"store": True}
+        return {"store": False, "alerts": alerts}
+    return {"store": True, "alerts": alerts}
 
 
 def _collect_metrics(
@@ -219,6 +262,46 @@ def _collect_metrics(
         "ingest_pending_requests": ("durable requests not stored yet", ingest.num_pending),
         "steps_waiting": ("steps that wait to be derived", closing.num_waiting),
         "journal_max_bytes": ("bound of the journal", spool.max_bytes),
+    }
+    return [
+        *(
+            OwnMetric(f"longpole_{name}_total", "counter", text, value)
+            for name, (text, value) in counters.items()
+        ),
+        *(
+            OwnMetric(f"longpole_{name}", "gauge", text, value)
+            for name, (text, value) in gauges.items()
+        ),
+    ]
+
+
+def _collect_alert_metrics(desk: AlertDesk) -> list[OwnMetric]:
+    judging, book = desk.evaluator.stats, desk.book.stats
+    channels = desk.deliverer.list_channels()
+    counters = {
+        "alert_rounds": ("rounds in which rules were judged by time", judging.num_rounds),
+        "alert_failures": ("times judging rules failed", judging.num_failed),
+        "alert_detector_failures": ("times a detector failed", book.num_detector_failures),
+        "alert_events": ("transitions of alerts stored", book.num_events),
+        "alert_events_lost": ("transitions given up, the store did not take them", book.num_lost),
+        "alert_messages_delivered": (
+            "messages that a channel confirmed",
+            sum(channel.num_delivered for channel in channels),
+        ),
+        "alert_messages_failed": (
+            "messages given up",
+            sum(channel.num_failed for channel in channels),
+        ),
+    }
+    gauges = {
+        "alert_age_seconds": ("time since rules were judged", judging.age_s),
+        "alert_round_seconds": ("how long the last round took", judging.round_s),
+        "alerts_firing": ("alerts that are firing", desk.book.count_firing()),
+        "alert_events_waiting": ("transitions that wait for the store", book.num_unwritten),
+        "alert_messages_waiting": (
+            "messages that no channel has confirmed yet",
+            sum(channel.num_waiting for channel in channels),
+        ),
     }
     return [
         *(

@@ -123,6 +123,31 @@ class Config:
             "silence of all processes after which a run counts as lost", parse_seconds
         ),
     )
+    public_url: str | None = field(
+        default=None,
+        metadata=_option("address under which people open the dashboard, for links in alerts"),
+    )
+    slack_webhook_url: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option("Slack incoming webhook that alerts go to", secret=True),
+    )
+    slack_bot_token: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option("Slack bot token; alerts get threads and are struck off", secret=True),
+    )
+    slack_channel: str | None = field(
+        default=None, metadata=_option("Slack channel that the bot writes to")
+    )
+    slack_api_url: str | None = field(
+        default=None, metadata=_option("address of Slack's API, for proxies in between")
+    )
+    apprise_urls: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option("addresses of other services as apprise writes them", secret=True),
+    )
     ports_file: Path | None = field(
         default=None, metadata=_option("write the ports as JSON once listening", Path)
     )

@@ -8,7 +8,8 @@
     ├── UnreadableLogError    a log file with nothing to diagnose in it
     ├── StoreError            the database refused or failed
     │   └── StoreLockedError  another process holds the data directory
-    └── BusyError             a queue is full: come back after `retry_after_s`
+    ├── BusyError             a queue is full: come back after `retry_after_s`
+    └── DeliveryError         a channel did not take a message
 
 Foreign exceptions are translated once, where they enter (store client, receivers, file reader).
 The API turns each class into one HTTP status, the command line into one exit code.
@@ -86,3 +87,22 @@ class BusyError(ServerError):
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message, hint=f"Retry after {retry_after_s:g} s.")
         self.retry_after_s = retry_after_s
+
+
+class DeliveryError(ServerError):
+    """A channel did not take a message. The text never holds a secret.
+
+    Args:
+        message: One sentence for people.
+        retry_after_s: Seconds that the channel asks to wait, None when it does not say.
+        is_final: Whether the same message would never be taken.
+    """
+
+    code = "delivery"
+
+    def __init__(
+        self, message: str, retry_after_s: float | None = None, *, is_final: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.is_final = is_final

@@ -52,6 +52,7 @@ from longpole_server.service import (
 )
 from longpole_server.service.comparing import compare_config
 from longpole_server.service.interface import LAST_STEPS
+from support.dashboard_fake_alerts import FakeAlerts
 from support.dashboard_workload import (
     ASYNC_STAGES,
     PlannedStep,
@@ -149,6 +150,7 @@ class FakeService:
         self._lock = threading.Lock()
         self._now_ns = now_ns
         self._changes = ChangeFeed()
+        self.alerts = FakeAlerts()
         chosen = make_specs(now_ns) if specs is None else specs
         self._specs = {spec.run_id: spec for spec in chosen}
         self._plans = {spec.run_id: tuple(islice(plan_steps(spec), _PLAN_LIMIT)) for spec in chosen}

@@ -1,14 +1,20 @@
 """The service on a real embedded store, driven by hand: no threads, a clock that tests set."""
 
 import itertools
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from longpole_server.delivery.channel import Channel
 from longpole_server.model.records import Records
 from longpole_server.read import Reader, open_reader
+from longpole_server.read.alerts import open_alert_reader
 from longpole_server.service import ChangeFeed
+from longpole_server.service.alert_book import AlertStore, StoredBook
+from longpole_server.service.alert_desk import AlertDesk, Clocks, open_alert_desk
+from longpole_server.service.alert_histories import HistoryReader
+from longpole_server.service.alerting import AlertSources, OwnReading
 from longpole_server.service.closing import StepCloser
 from longpole_server.service.discovery import Discovery
 from longpole_server.service.facts import FactsReader
@@ -47,6 +53,8 @@ class ServiceBench:
     closer: StepCloser
     joiner: GpuJoiner
     service: StoreService
+    alert_store: AlertStore
+    alert_desk: AlertDesk
     tokens: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def write(self, *batches: Records, token: str | None = None) -> None:
@@ -64,19 +72,42 @@ class ServiceBench:
 
     def reopened(self) -> "ServiceBench":
         """Return a bench on the same store that remembers nothing, as after a restart."""
-        return build_bench(self.reader, self.writer, self.clock, tokens=self.tokens)
+        return build_bench(
+            self.reader, self.writer, self.clock, self.alert_store, tokens=self.tokens
+        )
 
 
 def build_bench(
     reader: Reader,
     writer: SerialWriter,
     clock: HandClock,
+    alert_store: AlertStore,
+    channels: Sequence[Channel] = (),
     tokens: "itertools.count[int] | None" = None,
 ) -> ServiceBench:
     """Build a service on a reader and a writer."""
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts, clock.now_ns, clock.now_s)
     joiner = GpuJoiner(reader, writer, revisions, closer.on_joined, clock.now_ns)
+    book = StoredBook(alert_store, clock.now_ns)
+    runs = RunsReader(
+        reader,
+        revisions,
+        LOST_AFTER_S,
+        joiner.list_notes,
+        clock.now_ns,
+        count_alerts=book.count_firing,
+    )
+    desk = open_alert_desk(
+        book,
+        HistoryReader(reader, alert_store.reader, runs),
+        AlertSources(runs, revisions, lambda: OwnReading(0, 0)),
+        channels,
+        "http://dashboard",
+        on_change=lambda: changes.publish(clock.now_ns()),
+        clocks=Clocks(clock.now_ns, clock.now_s),
+        grace_s=0.0,
+    )
     return ServiceBench(
         clock=clock,
         reader=reader,
@@ -86,12 +117,15 @@ def build_bench(
         joiner=joiner,
         service=StoreService(
             reader,
-            RunsReader(reader, revisions, LOST_AFTER_S, joiner.list_notes, clock.now_ns),
+            runs,
             facts,
             changes,
             Discovery(reader, writer, clock.now_ns),
+            desk.service,
             clock.now_ns,
         ),
+        alert_store=alert_store,
+        alert_desk=desk,
         tokens=tokens or itertools.count(),
     )
 
@@ -101,8 +135,11 @@ def opened_bench(directory: Path) -> Generator[ServiceBench]:
     """Open an embedded store and build a service on it."""
     store: Store = open_store(StoreConfig(directory=directory))
     reader = open_reader(store)
+    alert_store = AlertStore(open_alert_reader(store), store.new_alert_writer())
     try:
-        yield build_bench(reader, SerialWriter(store.writer), HandClock())
+        yield build_bench(reader, SerialWriter(store.writer), HandClock(), alert_store)
     finally:
+        alert_store.writer.close()
+        alert_store.reader.close()
         reader.close()
         store.close()

@@ -8,8 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
 from longpole import __version__
-from longpole_server.api.absent import create_absent_router
 from longpole_server.api.access import AccessMiddleware, TokenCheck
+from longpole_server.api.alerts import create_alerts_router
+from longpole_server.api.channels import create_channels_router
 from longpole_server.api.discovery import create_discovery_router
 from longpole_server.api.gpus import create_gpus_router
 from longpole_server.api.imports import create_import_router
@@ -20,7 +21,9 @@ from longpole_server.api.own_state import (
     create_state_router,
 )
 from longpole_server.api.responses import add_error_handlers
+from longpole_server.api.rules import create_rules_router
 from longpole_server.api.runs import create_runs_router
+from longpole_server.api.silences import create_silences_router
 from longpole_server.service import Service
 from longpole_server.service.importing import LogImporter
 
@@ -60,7 +63,10 @@ def create_api(parts: ApiParts) -> FastAPI:
     api.router.routes.extend(parts.otlp_routes)
     for router in (
         create_state_router(parts.check_ready),
-        create_absent_router(),
+        create_alerts_router(parts.service.alerts),
+        create_rules_router(parts.service.alerts),
+        create_silences_router(parts.service.alerts),
+        create_channels_router(parts.service.alerts),
         create_import_router(parts.importer, parts.max_import_bytes),
         create_gpus_router(parts.service),
         create_discovery_router(parts.service),

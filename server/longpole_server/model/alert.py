@@ -180,6 +180,7 @@ class RuleStatus:
         cooldown_s: After it ended it does not fire again for so long.
         repeat_s: While it fires, people are told again after so long.
         quiet_because: Why it fires nowhere, None while it does.
+        inputs: The most telling ones first; `num_inputs` counts all.
         metric, comparison, run: Of rules that users made.
     """
 
@@ -203,6 +204,7 @@ class RuleStatus:
     built_in: bool
     quiet_because: str | None
     inputs: tuple[RuleInput, ...]
+    num_inputs: int
     metric: str | None = None
     comparison: Comparison | None = None
     run: str | None = None

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole.conventions.gpus import THROTTLE_REASONS
 from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery, Silence, UserRule
@@ -208,17 +208,11 @@ class AlertReader:
         }
         found: defaultdict[int, list[ReplicaRow]] = defaultdict(list)
         for row in make_rows(self._pool.query(_SAMPLES, parameters)):
-            number, replica, *counts, version, newest_ns, score_s, zero_score_s = row
-            found[number].append(
-                ReplicaRow(
-                    number,
-                    replica,
-                    *counts,
-                    version if version >= 0 else None,
-                    newest_ns,
-                    score_s,
-                    zero_score_s,
-                )
+            counted = ReplicaRow(*row)
+            # The query says -1 where no version is known.
+            known = counted.version_max is not None and counted.version_max >= 0
+            found[counted.step].append(
+                replace(counted, version_max=counted.version_max if known else None)
             )
         return found
 

@@ -1,5 +1,6 @@
 """The one facade that the API and the dashboards call, and what keeps it up to date."""
 
+from longpole_server.service.alerts_interface import Alerts, ChannelTest
 from longpole_server.service.changes import Change, ChangeFeed
 from longpole_server.service.interface import (
     MetricSeries,
@@ -12,8 +13,10 @@ from longpole_server.service.interface import (
 from longpole_server.service.memory import Memory
 
 __all__ = [
+    "Alerts",
     "Change",
     "ChangeFeed",
+    "ChannelTest",
     "Memory",
     "MetricSeries",
     "Service",

@@ -16,6 +16,7 @@ from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
+from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
 
 TrajectorySort = Literal["-duration", "duration", "-output_tokens", "output_tokens", "start"]
@@ -86,6 +87,11 @@ class Service(Protocol):
     @property
     def changes(self) -> ChangeFeed:
         """The feed that says when to read again."""
+        ...
+
+    @property
+    def alerts(self) -> Alerts:
+        """Alerts, their rules, silences and channels."""
         ...
 
     def list_runs(self) -> Sequence[RunSummary]:

@@ -32,3 +32,8 @@ class Revisions:
         """Return the run's number."""
         with self._lock:
             return self._revisions.get(run_id, 0)
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the numbers of all runs that changed since the start."""
+        with self._lock:
+            return dict(self._revisions)

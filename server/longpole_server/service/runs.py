@@ -41,6 +41,7 @@ class RunsReader:
         list_gpu_notes: Says why GPUs of a run's nodes were not joined to it.
         now_ns: Wall clock, UTC nanoseconds.
         now_s: Monotonic clock, seconds.
+        count_alerts: Returns how many alerts of a run are firing; None while nobody watches.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class RunsReader:
         list_gpu_notes: Callable[[str], Sequence[str]],
         now_ns: Callable[[], int] = time.time_ns,
         now_s: Callable[[], float] = time.monotonic,
+        count_alerts: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         self._reader = reader
         self._revisions = revisions
@@ -58,6 +60,7 @@ class RunsReader:
         self._list_gpu_notes = list_gpu_notes
         self._now_ns = now_ns
         self._now_s = now_s
+        self._count_alerts = count_alerts
         self._recent = Memory()
         # Plain assignments: two threads that read the same digest at once do the work twice.
         self._digests: dict[str, tuple[int, RunDigest]] = {}
@@ -163,7 +166,8 @@ class RunsReader:
             staleness_max=digest.staleness_max,
             verdict=digest.verdict,
             confidence=digest.confidence,
-            open_alerts=None,
+            # Nobody watches a log that was imported.
+            open_alerts=None if start.imported else self._count_alerts(start.run_id),
             open_stage=open_stage if state in _LISTED_FIRST else None,
             time_estimated=start.time_estimated,
         )

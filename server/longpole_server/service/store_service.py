@@ -21,6 +21,7 @@ from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
 from longpole_server.read import Reader
+from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
 from longpole_server.service.comparing import Comparer
 from longpole_server.service.conversions import (
@@ -62,6 +63,7 @@ class StoreService:
         facts: Builds and keeps facts of steps.
         changes: The feed that step closing publishes to.
         discovery: Keeps registered Prometheus pages.
+        alerts: Answers for alerts.
         now_ns: Wall clock, UTC nanoseconds.
     """
 
@@ -72,6 +74,7 @@ class StoreService:
         facts: FactsReader,
         changes: ChangeFeed,
         discovery: Discovery,
+        alerts: Alerts,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._reader = reader
@@ -79,6 +82,7 @@ class StoreService:
         self._facts = facts
         self._changes = changes
         self._discovery = discovery
+        self._alerts = alerts
         self._now_ns = now_ns
         self._comparer = Comparer(reader, runs)
 
@@ -86,6 +90,11 @@ class StoreService:
     def changes(self) -> ChangeFeed:
         """The feed that says when to read again."""
         return self._changes
+
+    @property
+    def alerts(self) -> Alerts:
+        """Alerts, their rules, silences and channels."""
+        return self._alerts
 
     def list_runs(self) -> Sequence[RunSummary]:
         """Return all runs, live ones first, newest first."""

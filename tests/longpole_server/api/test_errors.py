@@ -66,22 +66,6 @@ def test_what_makes_no_sense_is_400(client: TestClient, run_path: str, query: st
     assert error_of(client, "GET", run_path + query, 400) == "bad_request"
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/api/v1/alerts"),
-        ("GET", "/api/v1/alerts/events"),
-        ("GET", "/api/v1/rules"),
-        ("GET", "/api/v1/silences"),
-        ("POST", "/api/v1/silences"),
-        ("GET", "/api/v1/channels"),
-        ("GET", "/api/v1/runs/some/run/alerts/replay"),
-    ],
-)
-def test_routes_of_later_versions_say_so(client: TestClient, method: str, path: str):
-    assert error_of(client, method, path, 501) == "not_available_yet"
-
-
 def test_other_methods_are_405_or_404(client: TestClient):
     assert client.post("/api/v1/runs").status_code in {404, 405}
     assert client.delete("/api/v1/gpus").status_code in {404, 405}

@@ -14,7 +14,13 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceBench]:
 
 @pytest.fixture
 def bench(opened: ServiceBench) -> ServiceBench:
-    return build_bench(opened.reader, opened.writer, HandClock(), tokens=opened.tokens)
+    return build_bench(
+        opened.reader,
+        opened.writer,
+        HandClock(),
+        opened.alert_store,
+        tokens=opened.tokens,
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,192 @@
+"""What is due, to whom and when. Decides only: sending and storing are its owner's.
+
+An event that people are to be told of stays due until every channel has confirmed its message or
+it is given up. Fed with what is stored, it goes on after a restart where it was.
+"""
+
+import hashlib
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery
+
+_NS_PER_S = 1_000_000_000
+# Events of one run within this time are told together.
+GROUP_WAIT_S = 10.0
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 600.0
+# Tries of one message after which later ones may overtake it.
+_BLOCKING_TRIES = 5
+GIVE_UP_AFTER_S = 86_400.0
+# Slack takes about one message a second.
+SPACING_S = 1.1
+_MAX_MESSAGES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A message that a channel is to have now."""
+
+    message: AlertMessage
+    channel: str
+    attempt: int
+
+
+@dataclass(slots=True)
+class ChannelRecord:
+    """How deliveries to one channel went."""
+
+    num_delivered: int = 0
+    num_failed: int = 0
+    last_try_ns: int = 0
+    last_delivered_ns: int | None = None
+    last_error: str | None = None
+    last_error_ns: int | None = None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    message: AlertMessage
+    tries: int = 0
+    next_ns: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    since_ns: int
+    event_ids: list[str] = field(default_factory=list[str])
+
+
+class Outbox:
+    """Not thread-safe.
+
+    Args:
+        channels: Names of the channels that there are.
+    """
+
+    def __init__(self, channels: Iterable[str]) -> None:
+        self._channels = tuple(channels)
+        self._groups: dict[str, _Group] = {}
+        self._told: set[str] = set()
+        self._messages: OrderedDict[str, AlertMessage] = OrderedDict()
+        self._waiting: dict[str, OrderedDict[str, _Waiting]] = defaultdict(OrderedDict)
+        self._remote_ids: dict[tuple[str, str], str] = {}
+        self.records: dict[str, ChannelRecord] = {name: ChannelRecord() for name in self._channels}
+
+    def add_message(self, message: AlertMessage) -> None:
+        """Take in a message that is stored."""
+        self._told.update(message.event_ids)
+        self._messages[message.message_id] = message
+        for channel in message.channels:
+            self._waiting[channel].setdefault(message.message_id, _Waiting(message))
+        while len(self._messages) > _MAX_MESSAGES:
+            message_id, oldest = self._messages.popitem(last=False)
+            self._told.difference_update(oldest.event_ids)
+            for channel in oldest.channels:
+                self._remote_ids.pop((channel, message_id), None)
+
+    def add_delivery(self, delivery: Delivery) -> None:
+        """Take in an attempt that is stored."""
+        record = self.records.setdefault(delivery.channel, ChannelRecord())
+        record.last_try_ns = max(record.last_try_ns, delivery.ts_ns)
+        if delivery.outcome == "delivered":
+            record.num_delivered += 1
+            record.last_delivered_ns = delivery.ts_ns
+            record.last_error = record.last_error_ns = None
+        else:
+            record.num_failed += delivery.outcome == "failed"
+            record.last_error, record.last_error_ns = delivery.error, delivery.ts_ns
+        waiting = self._waiting[delivery.channel]
+        if delivery.outcome == "retry":
+            if delivery.message_id in waiting:
+                waiting[delivery.message_id].tries = delivery.attempt
+                waiting[delivery.message_id].next_ns = delivery.next_ns or 0
+            return
+        waiting.pop(delivery.message_id, None)
+        if delivery.remote_id:
+            self._remote_ids[delivery.channel, delivery.message_id] = delivery.remote_id
+
+    def add_event(self, event: AlertEvent) -> None:
+        """Take in an event that is stored; only those to be told of count, once each."""
+        if not event.notify or event.event_id in self._told:
+            return
+        group = self._groups.setdefault(event.run_id, _Group(event.decided_ns))
+        if event.event_id not in group.event_ids:
+            group.event_ids.append(event.event_id)
+
+    def compose(self, now_ns: int) -> list[AlertMessage]:
+        """Return the messages whose time to gather is over; hand them back once stored."""
+        return [
+            AlertMessage(
+                message_id=_name_message(group.event_ids),
+                run_id=run_id,
+                event_ids=tuple(group.event_ids),
+                channels=self._channels,
+                created_ns=now_ns,
+            )
+            for run_id, group in self._groups.items()
+            if now_ns >= group.since_ns + round(GROUP_WAIT_S * _NS_PER_S)
+        ]
+
+    def close_group(self, message: AlertMessage) -> None:
+        """Take note that a composed message is stored."""
+        self._groups.pop(message.run_id, None)
+        self.add_message(message)
+
+    def list_due(self, now_ns: int) -> list[Due]:
+        """Return what may be sent now: one message a channel, the oldest first."""
+        found: list[Due] = []
+        for channel in self._channels:
+            ready_ns = self.records[channel].last_try_ns + round(SPACING_S * _NS_PER_S)
+            if now_ns < ready_ns:
+                continue
+            for waiting in self._waiting[channel].values():
+                if waiting.next_ns <= now_ns:
+                    found.append(Due(waiting.message, channel, waiting.tries + 1))
+                    break
+                if waiting.tries < _BLOCKING_TRIES:
+                    # What comes after it must not be read before it.
+                    break
+        return found
+
+    def plan_retry(self, due: Due, retry_after_s: float | None, now_ns: int) -> int | None:
+        """Return when a message is tried again, None when it is given up.
+
+        The wait doubles with every try; a channel that names one is obeyed.
+        """
+        wait_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(due.attempt - 1, 20))
+        if retry_after_s is not None:
+            wait_s = max(FIRST_RETRY_S, min(retry_after_s, GIVE_UP_AFTER_S))
+        next_ns = now_ns + round(wait_s * _NS_PER_S)
+        age_s = (next_ns - due.message.created_ns) / _NS_PER_S
+        return next_ns if age_s <= GIVE_UP_AFTER_S else None
+
+    def count_waiting(self, channel: str) -> int:
+        """Return how many messages a channel has not confirmed yet."""
+        return len(self._waiting[channel])
+
+    def next_due_ns(self) -> int | None:
+        """Return when there is something to do next, None when nothing waits."""
+        times = [
+            group.since_ns + round(GROUP_WAIT_S * _NS_PER_S) for group in self._groups.values()
+        ]
+        for channel in self._channels:
+            ready_ns = self.records[channel].last_try_ns + round(SPACING_S * _NS_PER_S)
+            times += [max(ready_ns, waiting.next_ns) for waiting in self._waiting[channel].values()]
+        return min(times, default=None)
+
+    def find_root(
+        self, channel: str, alert_events: Sequence[str]
+    ) -> tuple[AlertMessage, str] | None:
+        """Return the first message that told of any of these events, as the channel calls it."""
+        wanted = set(alert_events)
+        for message in self._messages.values():
+            remote_id = self._remote_ids.get((channel, message.message_id))
+            if remote_id is not None and wanted & set(message.event_ids):
+                return message, remote_id
+        return None
+
+
+def _name_message(event_ids: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(event_ids).encode()).hexdigest()[:16]

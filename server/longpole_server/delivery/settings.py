@@ -1,0 +1,87 @@
+"""Which channels there are: read once, built in one place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from longpole_server.config import Config
+from longpole_server.delivery.channel import Channel
+from longpole_server.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettings:
+    """Secrets and addresses of the channels; None where there is none.
+
+    Attributes:
+        slack_webhook_url: Alone enough to be told of everything.
+        slack_bot_token, slack_channel: A bot, and the channel that it writes to.
+        slack_api_url: Where Slack's API is, None for Slack itself.
+        apprise_urls: Addresses as apprise writes them.
+        base_url: Root of the dashboard for links, empty when it is not known.
+    """
+
+    slack_webhook_url: str | None = field(default=None, repr=False)
+    slack_bot_token: str | None = field(default=None, repr=False)
+    slack_channel: str | None = None
+    slack_api_url: str | None = None
+    apprise_urls: tuple[str, ...] = field(default=(), repr=False)
+    base_url: str = ""
+
+
+def read_settings(config: Config) -> DeliverySettings:
+    """Return what a server's configuration says of channels."""
+    return DeliverySettings(
+        slack_webhook_url=config.slack_webhook_url,
+        slack_bot_token=config.slack_bot_token,
+        slack_channel=config.slack_channel,
+        slack_api_url=config.slack_api_url,
+        apprise_urls=tuple((config.apprise_urls or "").split()),
+        base_url=config.public_url or f"http://{config.host}:{config.port}",
+    )
+
+
+def open_channels(settings: DeliverySettings) -> Sequence[Channel]:
+    """Build the channels.
+
+    Raises:
+        ConfigError: An address or a combination makes no sense; the text holds no secret.
+    """
+    return [*_open_slack(settings), *_open_others(settings.apprise_urls)]
+
+
+# The libraries load slowly: nobody without such a channel waits for them.
+
+
+def _open_slack(settings: DeliverySettings) -> list[Channel]:
+    url, token, channel = (
+        settings.slack_webhook_url,
+        settings.slack_bot_token,
+        settings.slack_channel,
+    )
+    if url is None and token is None:
+        return []
+    from longpole_server.delivery.slack import SlackBot, SlackWebhook
+
+    channels: list[Channel] = []
+    if url is not None:
+        if not url.startswith(("https://", "http://")):
+            raise ConfigError("LONGPOLE_SLACK_WEBHOOK_URL is no web address")
+        channels.append(SlackWebhook(url))
+    if token is not None:
+        if not channel:
+            raise ConfigError(
+                "a Slack bot needs a channel to write to", hint="set LONGPOLE_SLACK_CHANNEL"
+            )
+        api_url = settings.slack_api_url
+        channels.append(
+            SlackBot(token, channel) if api_url is None else SlackBot(token, channel, api_url)
+        )
+    return channels
+
+
+def _open_others(urls: Sequence[str]) -> list[Channel]:
+    if not urls:
+        return []
+    from longpole_server.delivery.apprise import AppriseChannel
+
+    return [AppriseChannel(url, number) for number, url in enumerate(urls, 1)]

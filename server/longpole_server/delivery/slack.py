@@ -1,0 +1,163 @@
+"""Slack: an incoming webhook, or a bot that answers in threads and changes its messages."""
+# The SDK's answers carry no complete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import http.client
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.webhook import WebhookClient
+
+from longpole_server.delivery.notice import Notice
+from longpole_server.delivery.slack_blocks import make_blocks, make_fallback
+from longpole_server.errors import DeliveryError
+
+_TIMEOUT_S = 10
+_TAKEN = "ok"
+# What Slack says of a message that it will never take.
+_FINAL_ERRORS = frozenset(
+    {"invalid_payload", "invalid_blocks", "msg_too_long", "msg_blocks_too_long", "no_text"}
+)
+_MAX_ERROR = 200
+
+
+class SlackWebhook:
+    """An incoming webhook of one Slack channel.
+
+    Args:
+        url: The webhook's secret address.
+        timeout_s: Seconds until an answer is given up.
+    """
+
+    name = "slack"
+    kind = "slack_webhook"
+
+    def __init__(self, url: str, timeout_s: int = _TIMEOUT_S) -> None:
+        # Its debug log holds the secret address.
+        silent = logging.Logger("slack webhook", logging.CRITICAL)
+        self._client = WebhookClient(url, timeout=timeout_s, retry_handlers=[], logger=silent)
+
+    def send(self, notice: Notice) -> str:
+        """Deliver a notice; a webhook does not say what it calls it.
+
+        Raises:
+            DeliveryError: It was not taken, or nobody knows.
+        """
+        answer = _call(
+            lambda: self._client.send(text=make_fallback(notice), blocks=make_blocks(notice))
+        )
+        body = str(answer.body).strip()
+        if answer.status_code == 200 and body == _TAKEN:
+            return ""
+        if answer.status_code == 200:
+            raise DeliveryError(
+                "Slack answered something else than `ok`: a proxy may stand between"
+            )
+        raise DeliveryError(
+            f"Slack answered {answer.status_code}{_name_error(body)}",
+            _read_retry_after(answer.headers),
+            is_final=body in _FINAL_ERRORS,
+        )
+
+
+class SlackBot:
+    """A bot in one Slack channel: answers in the alert's thread, and strikes off what is over.
+
+    Args:
+        token: The bot's secret token.
+        channel: Id or name of the channel.
+        base_url: Of Slack's API.
+        timeout_s: Seconds until an answer is given up.
+    """
+
+    name = "slack-bot"
+    kind = "slack_bot"
+
+    def __init__(
+        self,
+        token: str,
+        channel: str,
+        base_url: str = WebClient.BASE_URL,
+        timeout_s: int = _TIMEOUT_S,
+    ) -> None:
+        silent = logging.Logger("slack bot", logging.CRITICAL)
+        self._channel = channel
+        self._client = WebClient(
+            token, base_url=base_url, timeout=timeout_s, retry_handlers=[], logger=silent
+        )
+
+    def send(self, notice: Notice) -> str:
+        """Deliver a notice and return `<channel id>/<ts>`.
+
+        Raises:
+            DeliveryError: It was not taken, or nobody knows.
+        """
+        thread = notice.thread
+        if thread is None:
+            return self._post(notice, None)
+        channel_id, _, ts = thread.remote_id.partition("/")
+        remote_id = self._post(notice, ts)
+        _call(
+            lambda: self._client.chat_update(
+                channel=channel_id,
+                ts=ts,
+                text=make_fallback(thread.notice),
+                blocks=make_blocks(thread.notice),
+            )
+        )
+        return remote_id
+
+    def _post(self, notice: Notice, thread_ts: str | None) -> str:
+        answer = _call(
+            lambda: self._client.chat_postMessage(
+                channel=self._channel,
+                text=make_fallback(notice),
+                blocks=make_blocks(notice),
+                thread_ts=thread_ts,
+                unfurl_links=False,
+            )
+        )
+        ts = answer.get("ts")
+        if not isinstance(ts, str):
+            raise DeliveryError("Slack did not say what became of the message")
+        return f"{answer.get('channel') or self._channel}/{ts}"
+
+
+def _call(request: Callable[[], Any]) -> Any:  # noqa: ANN401 - two kinds of answers of the SDK
+    """Make a request; the SDK's errors, which may hold the address, become our own without it."""
+    try:
+        return request()
+    except SlackApiError as error:
+        answer = error.response
+        reason = str(answer.get("error") or "")[:_MAX_ERROR]
+        raise DeliveryError(
+            f"Slack answered {answer.status_code}{_name_error(reason)}",
+            _read_retry_after(answer.headers),
+            is_final=reason in _FINAL_ERRORS,
+        ) from None
+    except TimeoutError:
+        raise DeliveryError("Slack did not answer in time") from None
+    except (OSError, SlackClientError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None)
+        kind = type(reason if isinstance(reason, Exception) else error).__name__
+        raise DeliveryError(f"Slack could not be reached: {kind}") from None
+
+
+def _name_error(text: str) -> str:
+    """Return Slack's short code of an error; anything longer may be a page of somebody else."""
+    is_code = text.replace("_", "").isalnum() and len(text) <= 64
+    return f": {text}" if is_code else ""
+
+
+def _read_retry_after(headers: Mapping[str, Any]) -> float | None:
+    for name, value in headers.items():
+        if name.lower() == "retry-after":
+            try:
+                return max(0.0, float(value[0] if isinstance(value, list) else value))
+            except ValueError:
+                return None
+    return None

@@ -1,0 +1,265 @@
+"""The alerts of this server: the book in memory, its events in the store, silences, rules.
+
+Rebuilt from the events when the server starts. What the store refuses is kept and written later.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from longpole_server.alerts.book import AlertBook
+from longpole_server.alerts.catalogue import BUILT_IN_RULES
+from longpole_server.alerts.evaluation import end_alerts_of, evaluate
+from longpole_server.alerts.history import History, Moment
+from longpole_server.alerts.lifecycle import end_alert
+from longpole_server.alerts.rule import Rule
+from longpole_server.alerts.user_rules import make_rule
+from longpole_server.errors import StoreError
+from longpole_server.model.alert import Alert, AlertEvent, RuleInput, Silence, Trigger, UserRule
+from longpole_server.read.alerts import AlertReader
+from longpole_server.store.alerts import AlertWriter
+
+# Events this young are read at the start, with all of what is not over.
+_REMEMBERED_NS = 14 * 86_400 * 10**9
+# A firing alert that goes on is written down this often.
+_SEEN_NS = 60 * 10**9
+_MAX_UNWRITTEN = 10_000
+_MAX_INPUTS = 50_000
+
+_InputKey = tuple[str, str | None, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertStore:
+    """Connections of alerts alone, so that they wait for nobody and nobody waits for them."""
+
+    reader: AlertReader
+    writer: AlertWriter
+
+
+@dataclass(frozen=True, slots=True)
+class BookStats:
+    """Counters since the start.
+
+    Attributes:
+        num_unwritten: Events that wait for the store.
+        num_lost: Events given up because too many waited.
+    """
+
+    num_events: int
+    num_write_failures: int
+    num_unwritten: int
+    num_lost: int
+    num_detector_failures: int
+
+
+class StoredBook:
+    """An `AlertBook` whose events are stored. Thread-safe.
+
+    Args:
+        store: Holds the past and takes what is new.
+        now_ns: Wall clock, UTC nanoseconds.
+    """
+
+    def __init__(self, store: AlertStore, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self.store = store
+        self._writer = store.writer
+        reader = store.reader
+        self._now_ns = now_ns
+        self._lock = threading.RLock()
+        events = reader.list_events_since(now_ns() - _REMEMBERED_NS)
+        self._book = AlertBook(events)
+        self._last_decided_ns = events[-1].decided_ns if events else 0
+        self._silences = {silence.silence_id: silence for silence in reader.list_silences()}
+        self._user_rules = {rule.rule_id: rule for rule in reader.list_user_rules()}
+        self._rules = self._collect_rules()
+        self._inputs: dict[_InputKey, RuleInput] = {}
+        self._unwritten: list[AlertEvent] = []
+        self._held_seen: dict[str, AlertEvent] = {}
+        self._seen_written_ns: dict[str, int] = {}
+        self._listeners: list[Callable[[Sequence[AlertEvent]], None]] = []
+        self._num_events = 0
+        self._num_write_failures = 0
+        self._num_lost = 0
+        self._num_detector_failures = 0
+        self.last_failure = ""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules."""
+        return self._rules
+
+    @property
+    def user_rules(self) -> tuple[UserRule, ...]:
+        """Those that users made."""
+        return tuple(self._user_rules.values())
+
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """All silences, also those that are over."""
+        return tuple(self._silences.values())
+
+    @property
+    def stats(self) -> BookStats:
+        """The counters."""
+        return BookStats(
+            self._num_events,
+            self._num_write_failures,
+            len(self._unwritten),
+            self._num_lost,
+            self._num_detector_failures,
+        )
+
+    def add_listener(self, listener: Callable[[Sequence[AlertEvent]], None]) -> None:
+        """Tell `listener` of events once they are stored. Called while others wait: be quick."""
+        self._listeners.append(listener)
+
+    def next_decided_ns(self) -> int:
+        """Return now, later than any time returned before."""
+        with self._lock:
+            self._last_decided_ns = max(self._last_decided_ns + 1, self._now_ns())
+            return self._last_decided_ns
+
+    def evaluate(self, history: History, trigger: Trigger) -> list[AlertEvent]:
+        """Judge the rules of a trigger; what comes of it is kept."""
+        with self._lock:
+            found = evaluate(
+                self._rules, history, self._book, trigger, tuple(self._silences.values())
+            )
+            if len(self._inputs) > _MAX_INPUTS:
+                self._inputs.clear()
+            for rule_id, seen in found.inputs:
+                self._inputs[rule_id, seen.run_id, seen.entity.kind, seen.entity.id] = seen
+            if found.failures:
+                self._num_detector_failures += len(found.failures)
+                self.last_failure = found.failures[-1]
+            self._keep(found.events)
+            return found.events
+
+    def end_run(self, history: History, why: str, keep: frozenset[str] = frozenset()) -> None:
+        """End the open alerts of a run that is over, and forget what its rules saw."""
+        run_id = history.run.facts.run_id if history.run is not None else None
+        with self._lock:
+            self._keep(end_alerts_of(self._book, history, why, keep))
+            for key in [key for key in self._inputs if key[1] == run_id and key[0] not in keep]:
+                del self._inputs[key]
+
+    def apply(self, event: AlertEvent) -> Alert | None:
+        """Take in an event that was not judged."""
+        with self._lock:
+            alert = self._book.apply(event)
+            self._keep([event])
+            return alert
+
+    def get(self, alert_id: str) -> Alert | None:
+        """Return an alert by its id."""
+        with self._lock:
+            return self._book.get(alert_id)
+
+    def list_alerts(self) -> list[Alert]:
+        """Return open alerts and those that were over not long ago, newest first."""
+        with self._lock:
+            return self._book.list_all()
+
+    def has_open(self, run_id: str) -> bool:
+        """Tell whether a run has an alert that is pending or firing."""
+        with self._lock:
+            return any(alert.run_id == run_id for alert in self._book.list_open())
+
+    def count_firing(self, run_id: str | None = None) -> int:
+        """Return how many alerts are firing, of a run or at all."""
+        with self._lock:
+            if run_id is not None:
+                return self._book.count_firing(run_id)
+            return sum(alert.state == "firing" for alert in self._book.list_open())
+
+    def list_inputs(self) -> list[tuple[str, RuleInput]]:
+        """Return what the rules saw last, by rule."""
+        with self._lock:
+            return [(key[0], seen) for key, seen in self._inputs.items()]
+
+    def put_silence(self, silence: Silence) -> None:
+        """Make or change a silence.
+
+        Raises:
+            StoreError: The database failed; nothing has changed.
+        """
+        with self._lock:
+            self._writer.write_silence(silence, self.next_decided_ns())
+            self._silences[silence.silence_id] = silence
+
+    def put_rule(self, rule_id: str, rule: UserRule | None) -> None:
+        """Make, replace or delete a user's rule; alerts of a deleted one end.
+
+        Raises:
+            StoreError: The database failed; nothing has changed.
+        """
+        with self._lock:
+            decided_ns = self.next_decided_ns()
+            self._writer.write_rule(rule_id, rule, decided_ns)
+            if rule is not None:
+                self._user_rules[rule_id] = rule
+            else:
+                self._user_rules.pop(rule_id, None)
+            self._rules = self._collect_rules()
+            for key in [key for key in self._inputs if key[0] == rule_id]:
+                del self._inputs[key]
+            if rule is None:
+                self._end_alerts_of_rule(rule_id, decided_ns)
+
+    def flush(self) -> bool:
+        """Write what waits; tell whether nothing is left."""
+        with self._lock:
+            self._release_seen(everything=True)
+            return self._write()
+
+    def _collect_rules(self) -> tuple[Rule, ...]:
+        return (*BUILT_IN_RULES, *map(make_rule, self._user_rules.values()))
+
+    def _end_alerts_of_rule(self, rule_id: str, decided_ns: int) -> None:
+        moment = Moment(decided_ns, decided_ns)
+        for alert in self._book.list_open():
+            if alert.rule == rule_id:
+                event = end_alert(alert, moment, "its rule was deleted")
+                self._book.apply(event)
+                self._keep([event])
+
+    def _keep(self, events: Iterable[AlertEvent]) -> None:
+        for event in events:
+            if event.kind == "seen":
+                # Absolute numbers: a later event of the same alert says all that this one says.
+                self._held_seen[event.alert_id] = event
+                continue
+            self._held_seen.pop(event.alert_id, None)
+            self._unwritten.append(event)
+            if event.kind in ("resolved", "dropped"):
+                self._seen_written_ns.pop(event.alert_id, None)
+        self._release_seen(everything=False)
+        self._write()
+
+    def _release_seen(self, *, everything: bool) -> None:
+        for alert_id, event in list(self._held_seen.items()):
+            written_ns = self._seen_written_ns.get(alert_id, 0)
+            if everything or event.decided_ns - written_ns >= _SEEN_NS:
+                self._unwritten.append(self._held_seen.pop(alert_id))
+                self._seen_written_ns[alert_id] = event.decided_ns
+
+    def _write(self) -> bool:
+        if not self._unwritten:
+            return True
+        events = list(self._unwritten)
+        try:
+            self._writer.write_events(events)
+        except StoreError:
+            self._num_write_failures += 1
+            num_over = len(events) - _MAX_UNWRITTEN
+            if num_over > 0:
+                self._num_lost += num_over
+                del self._unwritten[:num_over]
+            return False
+        self._unwritten.clear()
+        self._num_events += len(events)
+        for listener in self._listeners:
+            listener(events)
+        return True

@@ -1,0 +1,278 @@
+"""Tells people: takes stored events to the channels, in a thread of its own, until they confirm.
+
+Written down before and after every attempt, so that a kill at any moment loses nothing: what was
+sent and not noted is sent again under the same id.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.notice import Notice, Thread
+from longpole_server.delivery.outbox import Due, Outbox
+from longpole_server.errors import DeliveryError, StoreError
+from longpole_server.model.alert import AlertEvent, AlertMessage, ChannelStatus, Delivery
+from longpole_server.read.alerts import AlertReader
+from longpole_server.service.alert_book import AlertStore
+from longpole_server.service.alerts_interface import ChannelTest
+
+_logger = logging.getLogger(__name__)
+
+_NS_PER_S = 1e9
+# What was decided longer ago and never told is no news any more.
+_NEWS_NS = 86_400 * 10**9
+# Deliveries that are remembered: threads are answered, and channels have a past.
+_REMEMBERED_NS = 14 * 86_400 * 10**9
+_LONGEST_WAIT_S = 30.0
+_SHORTEST_WAIT_S = 0.05
+_STORE_RETRY_S = 1.0
+_MAX_EVENTS = 20_000
+
+
+class AlertDeliverer:
+    """Delivers in its own thread, which never ends by itself.
+
+    Args:
+        channels: Where to.
+        store: Holds what was told before, and takes messages and attempts.
+        titles: Returns the titles of rules by id.
+        base_url: Root of the dashboard for links, empty when it is not known.
+        now_ns: Wall clock, UTC nanoseconds.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        store: AlertStore,
+        titles: Callable[[], Mapping[str, str]],
+        base_url: str = "",
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._channels = {channel.name: channel for channel in channels}
+        self._writer = store.writer
+        self._titles = titles
+        self._base_url = base_url
+        self._now_ns = now_ns
+        self._condition = threading.Condition()
+        self._inbox: list[AlertEvent] = []
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._outbox = Outbox(self._channels)
+        self._events: dict[str, AlertEvent] = {}
+        self.num_failed = 0
+        self._recover(store.reader)
+
+    def on_events(self, events: Sequence[AlertEvent]) -> None:
+        """Take note of events that are stored. Cheap; callable from any thread."""
+        with self._condition:
+            self._inbox += events
+            self._condition.notify_all()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="alert-delivery", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_s: float = 12.0) -> None:
+        """End the thread; what is not delivered yet stays due for the next start."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            self._thread = None
+
+    def process(self) -> None:
+        """Do what is due now. The thread calls it; tests may call it without a thread.
+
+        Raises:
+            StoreError: The database failed; what was not noted is done again.
+        """
+        with self._condition:
+            events, self._inbox = self._inbox, []
+        for event in events:
+            self._take_in(event)
+        for message in self._outbox.compose(self._now_ns()):
+            self._writer.write_message(message)
+            self._outbox.close_group(message)
+        for due in self._outbox.list_due(self._now_ns()):
+            if self._stopping:
+                return
+            delivery = self._try_send(due)
+            # Noted here first: a store that fails must not make it go out again and again.
+            self._outbox.add_delivery(delivery)
+            self._writer.write_delivery(delivery)
+
+    def list_channels(self) -> Sequence[ChannelStatus]:
+        """Return the channels and how their deliveries went."""
+        return [self._describe(channel) for channel in self._channels.values()]
+
+    def test_channels(self) -> Sequence[ChannelTest]:
+        """Send a sample to every channel and say what each answered."""
+        notice = make_sample(self._now_ns(), self._base_url)
+        return [test_channel(channel, notice) for channel in self._channels.values()]
+
+    def _describe(self, channel: Channel) -> ChannelStatus:
+        record = self._outbox.records[channel.name]
+        return ChannelStatus(
+            channel=channel.name,
+            kind=channel.kind,
+            num_waiting=self._outbox.count_waiting(channel.name),
+            num_delivered=record.num_delivered,
+            num_failed=record.num_failed,
+            last_delivered_ns=record.last_delivered_ns,
+            last_error=record.last_error,
+            last_error_ns=record.last_error_ns,
+        )
+
+    def _recover(self, reader: AlertReader) -> None:
+        since_ns = self._now_ns() - _REMEMBERED_NS
+        messages = reader.list_messages(since_ns)
+        for message in messages:
+            self._outbox.add_message(message)
+        for delivery in reader.list_deliveries(since_ns):
+            self._outbox.add_delivery(delivery)
+        told = [event_id for message in messages for event_id in message.event_ids]
+        for event in reader.list_events_of(told[-_MAX_EVENTS:]):
+            self._events[event.event_id] = event
+        news_ns = self._now_ns() - _NEWS_NS
+        for event in reader.list_events_since(news_ns):
+            if event.decided_ns >= news_ns:
+                self._take_in(event)
+
+    def _take_in(self, event: AlertEvent) -> None:
+        if not event.notify:
+            return
+        self._events[event.event_id] = event
+        if len(self._events) > _MAX_EVENTS:
+            del self._events[next(iter(self._events))]
+        self._outbox.add_event(event)
+
+    def _try_send(self, due: Due) -> Delivery:
+        message_id, channel = due.message.message_id, due.channel
+        try:
+            remote_id = self._channels[channel].send(self._make_notice(due.message, channel))
+        except DeliveryError as error:
+            now_ns = self._now_ns()
+            next_ns = None
+            if not error.is_final:
+                next_ns = self._outbox.plan_retry(due, error.retry_after_s, now_ns)
+            outcome = "failed" if next_ns is None else "retry"
+            _logger.warning("alert message %s to %s: %s", message_id, channel, error.message)
+            return Delivery(
+                message_id, channel, due.attempt, outcome, error.message, "", now_ns, next_ns
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a channel does, the others go on
+            # The text of a foreign error may hold a secret.
+            self.num_failed += 1
+            now_ns = self._now_ns()
+            next_ns = self._outbox.plan_retry(due, None, now_ns)
+            text = f"the channel failed: {type(error).__name__}"
+            outcome = "failed" if next_ns is None else "retry"
+            _logger.error("alert message %s to %s: %s", message_id, channel, text)
+            return Delivery(message_id, channel, due.attempt, outcome, text, "", now_ns, next_ns)
+        return Delivery(
+            message_id, channel, due.attempt, "delivered", "", remote_id, self._now_ns()
+        )
+
+    def _make_notice(self, message: AlertMessage, channel: str) -> Notice:
+        events = self._list_events(message)
+        if not events:
+            raise DeliveryError("its events are not in the store any more", is_final=True)
+        return Notice(
+            message.message_id,
+            events,
+            self._titles(),
+            self._base_url,
+            thread=self._find_thread(message, events, channel),
+        )
+
+    def _list_events(self, message: AlertMessage) -> tuple[AlertEvent, ...]:
+        known = [self._events[each] for each in message.event_ids if each in self._events]
+        return tuple(sorted(known, key=lambda event: (event.decided_ns, event.event_id)))
+
+    def _find_thread(
+        self, message: AlertMessage, events: Sequence[AlertEvent], channel: str
+    ) -> Thread | None:
+        """Return the message that already told of all these alerts, as it should read now."""
+        alert_ids = {event.alert_id for event in events}
+        related = [event for event in self._events.values() if event.alert_id in alert_ids]
+        found = self._outbox.find_root(channel, [event.event_id for event in related])
+        if found is None or found[0].message_id == message.message_id:
+            return None
+        root, remote_id = found
+        root_events = self._list_events(root)
+        if not alert_ids <= {event.alert_id for event in root_events}:
+            return None
+        over = {event.alert_id for event in self._events.values() if event.kind == "resolved"}
+        notice = Notice(
+            root.message_id, root_events, self._titles(), self._base_url, over=frozenset(over)
+        )
+        return Thread(remote_id, notice)
+
+    def _run(self) -> None:
+        while True:
+            wait_s = _LONGEST_WAIT_S
+            try:
+                self.process()
+                next_ns = self._outbox.next_due_ns()
+                if next_ns is not None:
+                    wait_s = (next_ns - self._now_ns()) / _NS_PER_S
+            except StoreError:
+                self.num_failed += 1
+                _logger.exception("alerts are delivered later")
+                wait_s = _STORE_RETRY_S
+            except Exception:
+                self.num_failed += 1
+                _logger.exception("alerts are delivered later")
+                wait_s = _LONGEST_WAIT_S
+            with self._condition:
+                self._condition.wait_for(
+                    lambda: self._stopping or bool(self._inbox),
+                    min(_LONGEST_WAIT_S, max(_SHORTEST_WAIT_S, wait_s)),
+                )
+                if self._stopping:
+                    return
+
+
+def test_channel(channel: Channel, notice: Notice) -> ChannelTest:
+    """Send a sample and say what the channel answered."""
+    try:
+        channel.send(notice)
+    except DeliveryError as error:
+        return ChannelTest(channel.name, channel.kind, error.message)
+    return ChannelTest(channel.name, channel.kind, None)
+
+
+def make_sample(now_ns: int, base_url: str = "") -> Notice:
+    """Return a notice that says that it is a test."""
+    event = AlertEvent(
+        event_id="test",
+        alert_id="test",
+        kind="firing",
+        ts_ns=now_ns,
+        decided_ns=now_ns,
+        rule="test",
+        severity="info",
+        run_id="",
+        run_name="",
+        project="",
+        entity_kind="server",
+        entity_id="this server",
+        started_ns=now_ns,
+        started_step=None,
+        fired_ns=now_ns,
+        step=None,
+        count=1,
+        value=1.0,
+        threshold=0.5,
+        baseline=None,
+        unit="1",
+        summary="This is a test: alerts of Longpole arrive here.",
+        cause="somebody ran `longpole alerts test`",
+        first_look="nothing, all is well.",
+        notify=True,
+    )
+    return Notice(f"test-{now_ns}", (event,), {"test": "Test message"}, base_url)

@@ -1,0 +1,300 @@
+"""Reads what alert rules judge: steps of runs as they close, and the hardware of the minute."""
+
+import statistics
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from longpole.conventions.attributes import STEP_STAGE
+from longpole.conventions.stages import SAVE_CHECKPOINT
+from longpole_server.alerts.history import (
+    GpuMinute,
+    HostSeen,
+    ReplicaSamples,
+    RunContext,
+    SampleCounts,
+    StepPoint,
+)
+from longpole_server.alerts.replay import MAX_HISTORY_STEPS
+from longpole_server.model.gpu import GpuNow
+from longpole_server.model.run import RunState, RunSummary
+from longpole_server.model.step import Step
+from longpole_server.read import AttemptRow, Reader
+from longpole_server.read.alerts import AlertReader, GpuMinuteRow, ReplicaRow
+from longpole_server.service.conversions import make_run_facts
+from longpole_server.service.run_states import (
+    FINISHED_STATUSES,
+    FIRST_STEP_PATIENCE_S,
+    STALLED_AFTER_S,
+    STALLED_STEPS,
+    SUPERSEDED,
+)
+from longpole_server.service.runs import RunsReader
+
+# Newest steps that are read again whenever one closes: scalars and samples come in late.
+_REFRESHED_STEPS = 5
+_MAX_RUNS_KEPT = 64
+_MAX_REPLAYED_STEPS = 10_000
+_REPLAY_CHUNK = 250
+_DAY_NS = 86_400 * 10**9
+_MINUTE_NS = 60 * 10**9
+_AT_MAX = 0.98
+
+
+@dataclass(slots=True)
+class RunSteps:
+    """Closed steps of a run's newest attempt, in order."""
+
+    attempt: int
+    points: list[StepPoint] = field(default_factory=list[StepPoint])
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """GPUs and nodes of all runs at one moment."""
+
+    gpus: Mapping[str, GpuNow]
+    minute: Mapping[str, GpuMinuteRow]
+    hosts: Mapping[str, int]
+
+
+class HistoryReader:
+    """Reads histories. Not thread-safe, apart from `read_attempts`.
+
+    Every method raises `StoreError` when the database fails.
+
+    Args:
+        reader: Reads steps, scalars and who holds which GPU.
+        alert_reader: Counts samples and averages GPUs.
+        runs: Answers for runs.
+    """
+
+    def __init__(self, reader: Reader, alert_reader: AlertReader, runs: RunsReader) -> None:
+        self._reader = reader
+        self._alert_reader = alert_reader
+        self._runs = runs
+        self._kept: OrderedDict[str, RunSteps] = OrderedDict()
+
+    def update_steps(self, run_id: str, attempt: int) -> list[StepPoint]:
+        """Return the newest closed steps of an attempt, read anew as far as they may change."""
+        kept = self._kept.get(run_id)
+        if kept is None or kept.attempt != attempt:
+            kept = self._kept[run_id] = RunSteps(attempt)
+            if len(self._kept) > _MAX_RUNS_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(run_id)
+        fresh = self._read_newest(run_id, attempt, _REFRESHED_STEPS if kept.points else None)
+        if kept.points and fresh and fresh[0].step.step > kept.points[-1].step.step + 1:
+            fresh = self._read_newest(run_id, attempt, None)
+        if fresh:
+            first = fresh[0].step.step
+            older = [point for point in kept.points if point.step.step < first]
+            kept.points = [*older, *fresh][-MAX_HISTORY_STEPS:]
+        return kept.points
+
+    def describe_run(self, summary: RunSummary, points: Sequence[StepPoint]) -> RunContext:
+        """Return a live run as it stands."""
+        row = self._runs.list_attempts(summary.run_id)[-1]
+        digest = self._runs.get_digest(summary.run_id)
+        stages = (STEP_STAGE, summary.open_stage.stage if summary.open_stage else STEP_STAGE)
+        usual_s = max(
+            (digest.usual[stage].median_s for stage in stages if stage in digest.usual),
+            default=None,
+        )
+        extent = digest.extents.get(row.start.attempt)
+        progress_ns = max(row.start.started_ns, digest.last_closed_ns or 0)
+        return RunContext(
+            facts=make_run_facts(row.start, self._reader.list_run_gpus(summary.run_id)),
+            project=row.start.project or "",
+            attempt=row.start.attempt,
+            state=summary.state,
+            started_ns=row.start.started_ns,
+            last_seen_ns=summary.last_seen_ns,
+            first_step=extent.first if extent is not None else None,
+            last_progress_ns=progress_ns,
+            patience_s=_patience_s(usual_s),
+            staleness_bound=row.start.staleness_bound,
+            staleness_basis=row.start.staleness_basis,
+            open_stage=summary.open_stage,
+            end_status=row.end.status if row.end is not None else None,
+            checkpoint_step=find_checkpoint(points),
+        )
+
+    def read_hardware(self, now_ns: int) -> Hardware:
+        """Return GPUs and nodes of all runs."""
+        gpus = self._reader.list_gpus(now_ns - _DAY_NS)
+        return Hardware(
+            {gpu.gpu_uuid: gpu for gpu in gpus},
+            self._alert_reader.read_gpu_minute(now_ns - _MINUTE_NS),
+            self._alert_reader.list_hosts(now_ns - _DAY_NS),
+        )
+
+    def list_gpus(self, run_id: str, attempt: int, hardware: Hardware) -> list[GpuMinute]:
+        """Return the GPUs that an attempt holds, as they were in the last minute."""
+        held = {
+            gpu.gpu_uuid: gpu
+            for gpu in self._reader.list_run_gpus(run_id)
+            if gpu.attempt == attempt and gpu.until_ns is None
+        }
+        return [
+            _describe_gpu(hardware.gpus[uuid], gpu.role, hardware.minute.get(uuid))
+            for uuid, gpu in held.items()
+            if uuid in hardware.gpus
+        ]
+
+    def list_hosts(
+        self, run_id: str, gpus: Sequence[GpuMinute], hardware: Hardware, attempt: int
+    ) -> list[HostSeen]:
+        """Return the nodes of an attempt that ever sent samples of their own in the last day."""
+        names = {gpu.host for gpu in gpus}
+        names |= {
+            process.host
+            for process in self._reader.list_processes(run_id)
+            if process.attempt == attempt
+        }
+        return [
+            HostSeen(name, hardware.hosts[name]) for name in sorted(names) if name in hardware.hosts
+        ]
+
+    def read_attempts(self, run_id: str) -> Iterator[tuple[RunContext, list[StepPoint]]]:
+        """Return each attempt of a stored run as it stood at its end, with its closed steps.
+
+        Of a very long run, the newest 10,000 steps.
+
+        Raises:
+            NotFoundError: There is no such run.
+        """
+        rows = self._runs.list_attempts(run_id)
+        state = self._runs.get_summary(run_id).state
+        steps = [step for step in self._reader.list_steps(run_id) if step.closed_by is not None]
+        steps = steps[-_MAX_REPLAYED_STEPS:]
+        run_gpus = self._reader.list_run_gpus(run_id)
+        for index, row in enumerate(rows):
+            own = [step for step in steps if step.attempt == row.start.attempt]
+            points = [
+                point
+                for first in range(0, len(own), _REPLAY_CHUNK)
+                for point in self._read_points(
+                    run_id, row.start.attempt, own[first : first + _REPLAY_CHUNK]
+                )
+            ]
+            following = rows[index + 1] if index + 1 < len(rows) else None
+            ended: RunState = state if following is None else _state_of_past(row, following)
+            yield (
+                RunContext(
+                    facts=make_run_facts(row.start, run_gpus),
+                    project=row.start.project or "",
+                    attempt=row.start.attempt,
+                    state="finished" if ended == "imported" else ended,
+                    started_ns=min([row.start.started_ns, *(step.start_ns for step in own[:1])]),
+                    last_seen_ns=row.last_seen_ns,
+                    first_step=own[0].step if own else None,
+                    last_progress_ns=row.start.started_ns,
+                    patience_s=FIRST_STEP_PATIENCE_S,
+                    staleness_bound=row.start.staleness_bound,
+                    staleness_basis=row.start.staleness_basis,
+                    end_status=row.end.status if row.end is not None else None,
+                    checkpoint_step=find_checkpoint(points),
+                ),
+                points,
+            )
+
+    def _read_newest(self, run_id: str, attempt: int, count: int | None) -> list[StepPoint]:
+        steps = self._reader.list_last_steps(run_id, count or MAX_HISTORY_STEPS)
+        own = [step for step in steps if step.attempt == attempt]
+        return self._read_points(run_id, attempt, own)
+
+    def _read_points(self, run_id: str, attempt: int, steps: Sequence[Step]) -> list[StepPoint]:
+        if not steps:
+            return []
+        scalars = self._reader.list_scalars(run_id, [(attempt, step.step) for step in steps])
+        samples = self._alert_reader.count_samples(run_id, attempt, steps)
+        return [
+            StepPoint(
+                step,
+                scalars.get((attempt, step.step), {}),
+                count_rows(samples.get(step.step, ())),
+            )
+            for step in steps
+        ]
+
+
+def count_rows(rows: Sequence[ReplicaRow]) -> SampleCounts | None:
+    """Return the samples of a step, counted; None without any."""
+    if not rows:
+        return None
+    score_s = [seconds for row in rows for seconds in row.score_s]
+    longest_s = max(score_s, default=None)
+    zero_s = [seconds for row in rows for seconds in row.zero_score_s]
+    versions = [row.version_max for row in rows if row.version_max is not None]
+    return SampleCounts(
+        num_samples=sum(row.num_samples for row in rows),
+        num_scored=sum(row.num_scored for row in rows),
+        num_zero_rewards=sum(row.num_zero_rewards for row in rows),
+        num_dropped_stale=sum(row.num_dropped_stale for row in rows),
+        num_preempted=sum(row.num_preempted for row in rows),
+        num_reporting_preemptions=sum(row.num_reporting_preemptions for row in rows),
+        score_max_s=longest_s,
+        score_median_s=statistics.median(score_s) if score_s else None,
+        num_zero_at_max=sum(
+            longest_s is not None and seconds >= _AT_MAX * longest_s for seconds in zero_s
+        ),
+        version_max=max(versions, default=None),
+        replicas=tuple(
+            ReplicaSamples(row.replica, row.num_samples, row.newest_end_ns)
+            for row in rows
+            if row.replica
+        ),
+    )
+
+
+def find_checkpoint(points: Sequence[StepPoint]) -> int | None:
+    """Return the last step that saved a checkpoint, None when none is seen."""
+    return next(
+        (
+            point.step.step
+            for point in reversed(points)
+            if any(
+                stage.stage == SAVE_CHECKPOINT
+                for stage in (*point.step.stages, *point.step.outside)
+            )
+        ),
+        None,
+    )
+
+
+def _patience_s(usual_s: float | None) -> float:
+    if usual_s is None:
+        return FIRST_STEP_PATIENCE_S
+    return max(STALLED_STEPS * usual_s, STALLED_AFTER_S)
+
+
+def _state_of_past(row: AttemptRow, following: AttemptRow) -> RunState:
+    """Return how an attempt ended that another one followed."""
+    if row.end is not None and row.end.status.lower() in FINISHED_STATUSES:
+        return "finished"
+    if row.end is not None and row.end.status != SUPERSEDED:
+        return "crashed"
+    silent_s = (following.start.started_ns - row.last_seen_ns) / 1e9
+    return "lost" if silent_s > STALLED_AFTER_S else "finished"
+
+
+def _describe_gpu(now: GpuNow, role: str, minute: GpuMinuteRow | None) -> GpuMinute:
+    if minute is None:
+        return GpuMinute(now.host, now.gpu_uuid, now.gpu_index, role, now.ts_ns, 0)
+    return GpuMinute(
+        host=now.host,
+        gpu_uuid=now.gpu_uuid,
+        gpu_index=now.gpu_index,
+        role=role,
+        newest_ns=now.ts_ns,
+        num_samples=minute.num_samples,
+        utilization_ratio=minute.utilization_ratio,
+        sm_active_ratio=minute.sm_active_ratio,
+        tensor_active_ratio=minute.tensor_active_ratio,
+        power_watts=minute.power_watts,
+        throttled_ratio=(
+            minute.num_throttled / minute.num_with_reasons if minute.num_with_reasons else None
+        ),
+        throttle_reasons=minute.throttle_reasons,
+    )

@@ -1,0 +1,269 @@
+"""Evaluates alert rules: when steps close, and as time goes by. In a thread of its own.
+
+It reads over connections of its own and nobody waits for it: a stuck evaluation delays alerts and
+nothing else, and shows in `AlertingStats.age_s`.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from longpole_server.alerts.history import History, Moment, OwnState, RunContext, StepPoint
+from longpole_server.errors import NotFoundError
+from longpole_server.model.run import RunSummary
+from longpole_server.service.alert_book import StoredBook
+from longpole_server.service.alert_histories import Hardware, HistoryReader
+from longpole_server.service.revisions import Revisions
+from longpole_server.service.runs import RunsReader
+
+_logger = logging.getLogger(__name__)
+
+_POLL_S = 0.5
+_TICK_S = 10.0
+# After a start nothing is called silent before senders had time to come back.
+GRACE_S = 60.0
+# Steps and ends older than this are history: late data never pages.
+LATE_NS = 15 * 60 * 10**9
+# A run that has been gone for so long is no news any more.
+_FORGOTTEN_NS = 86_400 * 10**9
+# An evaluation that takes longer than this is stuck.
+STUCK_AFTER_S = 120.0
+_DROPPED_WINDOW_S = 300.0
+_ALIVE = ("live", "stalled")
+_OUTLIVES_ITS_RUN = frozenset({"trainer.gone"})
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReading:
+    """The server's own figures, totals since its start."""
+
+    num_pending: int
+    num_dropped_total: int
+    disk_used_ratio: float | None = None
+    disk_free_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSources:
+    """What tells the evaluator when and about what to judge.
+
+    Attributes:
+        runs: Answers for runs.
+        revisions: Says which runs have new steps.
+        read_own: Reads the server's own figures.
+    """
+
+    runs: RunsReader
+    revisions: Revisions
+    read_own: Callable[[], OwnReading]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertingStats:
+    """Counters since the start.
+
+    Attributes:
+        age_s: Seconds since a round ended last; it grows when one is stuck.
+        round_s: How long the last round took that judged anything.
+    """
+
+    num_rounds: int
+    num_failed: int
+    age_s: float
+    round_s: float
+
+
+class AlertEvaluator:
+    """Judges rules in its own thread, which never ends by itself.
+
+    Args:
+        book: Takes what comes of it.
+        histories: Reads what is judged.
+        sources: What there is to judge.
+        on_change: Told after alerts changed.
+        now_ns: Wall clock, UTC nanoseconds.
+        now_s: Monotonic clock, seconds.
+        grace_s: Seconds after the start in which nothing is judged by time.
+    """
+
+    def __init__(
+        self,
+        book: StoredBook,
+        histories: HistoryReader,
+        sources: AlertSources,
+        on_change: Callable[[], None],
+        now_ns: Callable[[], int] = time.time_ns,
+        now_s: Callable[[], float] = time.monotonic,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._book = book
+        self._histories = histories
+        self._runs = sources.runs
+        self._revisions = sources.revisions
+        self._read_own = sources.read_own
+        self._on_change = on_change
+        self._now_ns = now_ns
+        self._now_s = now_s
+        self._grace_s = grace_s
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._started_s = now_s()
+        self._next_tick_s = self._started_s
+        self._seen_revisions: dict[str, int] = {}
+        # By run: attempt and the newest step that was judged.
+        self._judged: dict[str, tuple[int, int]] = {}
+        self._dropped: deque[tuple[float, int]] = deque()
+        self._num_rounds = 0
+        self._num_failed = 0
+        self._ended_s = self._started_s
+        self._round_s = 0.0
+
+    @property
+    def stats(self) -> AlertingStats:
+        """The counters."""
+        age_s = self._now_s() - self._ended_s if self._thread is not None else 0.0
+        return AlertingStats(self._num_rounds, self._num_failed, age_s, self._round_s)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a round has been running for far too long."""
+        return self.stats.age_s > STUCK_AFTER_S
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._started_s = self._next_tick_s = self._ended_s = self._now_s()
+        self._thread = threading.Thread(target=self._run, name="alerting", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """End the thread and write what is held back."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            self._thread = None
+        self._book.flush()
+
+    def process(self) -> None:
+        """Do what is due now. The thread calls it; tests may call it without a thread."""
+        begun_s = self._now_s()
+        changed = self._take_changed_runs()
+        num_events = sum(self._guard(lambda run=run: self._judge_steps(run)) for run in changed)
+        if begun_s >= self._next_tick_s:
+            self._next_tick_s = begun_s + _TICK_S
+            num_events += self._guard(self._judge_time)
+            self._num_rounds += 1
+            self._round_s = self._now_s() - begun_s
+        if num_events:
+            self._on_change()
+        self._ended_s = self._now_s()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_POLL_S):
+            self.process()
+
+    def _guard(self, work: Callable[[], int]) -> int:
+        try:
+            return work()
+        except NotFoundError:
+            return 0
+        except Exception:
+            self._num_failed += 1
+            _logger.exception("alert rules are judged again later")
+            return 0
+
+    def _take_changed_runs(self) -> list[str]:
+        revisions = self._revisions.snapshot()
+        changed = [
+            run_id
+            for run_id, revision in revisions.items()
+            if self._seen_revisions.get(run_id) != revision
+        ]
+        self._seen_revisions = revisions
+        return changed
+
+    def _judge_steps(self, run_id: str) -> int:
+        summary = self._runs.get_summary(run_id)
+        if summary.state == "imported":
+            return 0
+        points = self._histories.update_steps(run_id, summary.attempt)
+        if not points:
+            return 0
+        run = self._histories.describe_run(summary, points)
+        attempt, judged = self._judged.get(run_id, (summary.attempt, -1))
+        if attempt != summary.attempt:
+            judged = -1
+        late_ns = self._now_ns() - LATE_NS
+        num_events = 0
+        for index, point in enumerate(points):
+            # The newest judged step is judged again: its scalars and samples come in late.
+            if point.step.step >= judged and (point.step.end_ns or 0) >= late_ns:
+                num_events += self._judge_step(run, points[: index + 1])
+        self._judged[run_id] = (summary.attempt, points[-1].step.step)
+        return num_events
+
+    def _judge_step(self, run: RunContext, points: Sequence[StepPoint]) -> int:
+        step = points[-1].step
+        end_ns = step.end_ns if step.end_ns is not None else step.start_ns
+        moment = Moment(end_ns, self._book.next_decided_ns(), step.step)
+        at_step = replace(run, last_progress_ns=max(end_ns, run.started_ns))
+        return len(self._book.evaluate(History(moment, at_step, points), "step"))
+
+    def _judge_time(self) -> int:
+        own = self._measure_own()
+        if own.up_s < self._grace_s:
+            return 0
+        now_ns = self._now_ns()
+        summaries = [run for run in self._runs.list_summaries() if run.state != "imported"]
+        num_events = self._judge_server(own)
+        hardware: Hardware | None = None
+        for summary in summaries:
+            if summary.state in _ALIVE:
+                hardware = hardware or self._histories.read_hardware(now_ns)
+                num_events += self._judge_alive(summary, hardware, own)
+            elif self._book.has_open(summary.run_id) or now_ns - summary.last_seen_ns < LATE_NS:
+                num_events += self._judge_over(summary, now_ns)
+        return num_events
+
+    def _judge_server(self, own: OwnState) -> int:
+        decided_ns = self._book.next_decided_ns()
+        history = History(Moment(decided_ns, decided_ns), own=own)
+        return len(self._book.evaluate(history, "time"))
+
+    def _judge_alive(self, summary: RunSummary, hardware: Hardware, own: OwnState) -> int:
+        points = self._histories.update_steps(summary.run_id, summary.attempt)
+        run = self._histories.describe_run(summary, points)
+        gpus = self._histories.list_gpus(summary.run_id, summary.attempt, hardware)
+        hosts = self._histories.list_hosts(summary.run_id, gpus, hardware, summary.attempt)
+        decided_ns = self._book.next_decided_ns()
+        history = History(Moment(decided_ns, decided_ns), run, points, gpus, hosts, own)
+        return len(self._book.evaluate(history, "time"))
+
+    def _judge_over(self, summary: RunSummary, now_ns: int) -> int:
+        points = self._histories.update_steps(summary.run_id, summary.attempt)
+        run = self._histories.describe_run(summary, points)
+        decided_ns = self._book.next_decided_ns()
+        history = History(Moment(decided_ns, decided_ns), run, points)
+        silent_ns = now_ns - summary.last_seen_ns
+        num_events = 0
+        if silent_ns < LATE_NS:
+            num_events = len(self._book.evaluate(history, "time"))
+        keep = _OUTLIVES_ITS_RUN if silent_ns < _FORGOTTEN_NS else frozenset[str]()
+        self._book.end_run(history, f"the run is {summary.state}", keep)
+        return num_events + 1
+
+    def _measure_own(self) -> OwnState:
+        reading, now_s = self._read_own(), self._now_s()
+        self._dropped.append((now_s, reading.num_dropped_total))
+        while now_s - self._dropped[0][0] > _DROPPED_WINDOW_S:
+            self._dropped.popleft()
+        return OwnState(
+            up_s=now_s - self._started_s,
+            num_pending=reading.num_pending,
+            num_dropped=reading.num_dropped_total - self._dropped[0][1],
+            dropped_window_s=_DROPPED_WINDOW_S,
+            disk_used_ratio=reading.disk_used_ratio,
+            disk_free_bytes=reading.disk_free_bytes,
+        )
