@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import orjson
+
 from longpole_server.delivery.notice import MAX_PARTS, Notice, Part, make_parts, make_title
 
 # Slack's own limits: 50 blocks a message, 3,000 characters a section, 150 a header, and in sum
@@ -10,6 +12,7 @@ MAX_BLOCKS = 50
 MAX_SECTION = 3_000
 MAX_HEADER = 150
 MAX_FALLBACK = 3_000
+_MAX_TOTAL = 10_000
 _MAX_SUMMARY = 500
 _MAX_ADVICE = 400
 _MARKS = {"critical": ":red_circle:", "warning": ":large_orange_circle:", "info": ":blue_circle:"}
@@ -25,10 +28,16 @@ def make_blocks(notice: Notice) -> list[dict[str, Any]]:
             "text": {"type": "plain_text", "text": _cut(make_title(notice), MAX_HEADER)},
         }
     ]
+    shown, room = 0, _MAX_TOTAL
     for part in parts[:MAX_PARTS]:
-        blocks += _make_part(part)
-    if len(parts) > MAX_PARTS:
-        blocks.append(_make_context(f"and {len(parts) - MAX_PARTS} more"))
+        made = _make_part(part)
+        room -= len(orjson.dumps(made))
+        if shown and room < 0:
+            break
+        blocks += made
+        shown += 1
+    if len(parts) > shown:
+        blocks.append(_make_context(f"and {len(parts) - shown} more"))
     blocks.append(_make_context(f"message {notice.message_id}"))
     return blocks
 
@@ -64,4 +73,6 @@ def _make_context(text: str) -> dict[str, Any]:
 
 
 def _cut(text: str, limit: int) -> str:
+    text = "".join(letter for letter in text if letter.isprintable() or letter == "\n")
+    text = text.strip() or "-"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,132 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longpole_server.delivery.outbox import (
+    GIVE_UP_AFTER_S,
+    GROUP_WAIT_S,
+    Due,
+    Outbox,
+)
+from longpole_server.model.alert import AlertMessage, Delivery, DeliveryOutcome
+from support.alert_events import make_event
+from support.alert_histories import S, at
+
+
+def wait_s(seconds: float) -> int:
+    return at(11 + seconds)
+
+
+def compose(outbox: Outbox, now_ns: int) -> list[AlertMessage]:
+    messages = outbox.compose(now_ns)
+    for message in messages:
+        outbox.close_group(message)
+    return messages
+
+
+def answer(due: Due, outcome: DeliveryOutcome, ts_ns: int, next_ns: int | None = None) -> Delivery:
+    error = "" if outcome == "delivered" else "no"
+    return Delivery(
+        due.message.message_id, due.channel, due.attempt, outcome, error, "", ts_ns, next_ns
+    )
+
+
+def test_events_of_a_run_within_the_wait_are_one_message():
+    outbox = Outbox(["slack"])
+    for event in (make_event(1), make_event(2), make_event(3, run_id="other")):
+        outbox.add_event(event)
+    assert compose(outbox, wait_s(GROUP_WAIT_S - 1)) == []
+    (message,) = compose(outbox, wait_s(GROUP_WAIT_S))
+    assert message.event_ids == ("event-1", "event-2")
+    (other,) = compose(outbox, wait_s(GROUP_WAIT_S + 5))
+    assert other.run_id == "other"
+    assert compose(outbox, wait_s(1_000)) == []
+
+
+def test_only_what_is_to_be_told_is_told_and_once():
+    outbox = Outbox(["slack"])
+    outbox.add_event(make_event(1, notify=False))
+    outbox.add_event(make_event(2))
+    compose(outbox, wait_s(100))
+    outbox.add_event(make_event(2))
+    assert compose(outbox, wait_s(200)) == []
+
+
+def test_a_retry_waits_longer_each_time_or_as_the_channel_asks():
+    outbox = Outbox(["slack"])
+    outbox.add_event(make_event())
+    (message,) = compose(outbox, at(100))
+    waits = [
+        (outbox.plan_retry(Due(message, "slack", attempt), None, at(100)) or 0) - at(100)
+        for attempt in (1, 2, 3, 12, 1_000)
+    ]
+    assert [wait // S for wait in waits] == [1, 2, 4, 600, 600]
+    assert outbox.plan_retry(Due(message, "slack", 1), 30.0, at(100)) == at(130)
+    late_ns = at(100 + GIVE_UP_AFTER_S)
+    assert outbox.plan_retry(Due(message, "slack", 1), None, late_ns) is None
+
+
+def test_what_comes_later_is_not_read_before():
+    outbox = Outbox(["slack"])
+    for number, run_id in ((1, "a"), (2, "b")):
+        outbox.add_event(make_event(number, run_id=run_id))
+        compose(outbox, at(100 * number))
+    (due,) = outbox.list_due(at(300))
+    assert due.message.event_ids == ("event-1",)
+    outbox.add_delivery(answer(due, "retry", at(300), at(400)))
+    assert outbox.list_due(at(310)) == []
+    (due,) = outbox.list_due(at(400))
+    assert due.attempt == 2
+    outbox.add_delivery(answer(due, "delivered", at(400)))
+    assert outbox.list_due(at(400.5)) == [], "about one message a second"
+    (due,) = outbox.list_due(at(402))
+    assert due.message.event_ids == ("event-2",)
+
+
+def test_one_message_that_is_never_taken_does_not_hold_the_others_for_ever():
+    outbox = Outbox(["slack"])
+    for number, run_id in ((1, "a"), (2, "b")):
+        outbox.add_event(make_event(number, run_id=run_id))
+        compose(outbox, at(100 * number))
+    for attempt in range(5):
+        (due,) = outbox.list_due(at(300 + 10 * attempt))
+        outbox.add_delivery(answer(due, "retry", at(300 + 10 * attempt), at(305 + 10 * attempt)))
+    (due,) = outbox.list_due(at(343))
+    assert due.message.event_ids == ("event-2",)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["delivered", "retry", "failed"])),
+        max_size=30,
+    ),
+    st.integers(0, 30),
+)
+def test_after_a_restart_it_goes_on_where_it_was(
+    steps: list[tuple[str, DeliveryOutcome]], cut: int
+):
+    outbox = Outbox(["a", "b"])
+    messages: list[AlertMessage] = []
+    deliveries: list[Delivery] = []
+    now_s = 100.0
+    for index, (channel, outcome) in enumerate(steps):
+        if index % 3 == 0:
+            outbox.add_event(make_event(index, decided_ns=at(now_s)))
+            now_s += GROUP_WAIT_S
+            messages += compose(outbox, at(now_s))
+        now_s += 2.0
+        for due in outbox.list_due(at(now_s)):
+            if due.channel == channel:
+                next_ns = at(now_s + 3) if outcome == "retry" else None
+                delivery = answer(due, outcome, at(now_s), next_ns)
+                deliveries.append(delivery)
+                outbox.add_delivery(delivery)
+    again = Outbox(["a", "b"])
+    for message in messages:
+        again.add_message(message)
+    for delivery in deliveries:
+        again.add_delivery(delivery)
+    for later_s in (now_s, now_s + 10, now_s + 1_000):
+        assert again.list_due(at(later_s)) == outbox.list_due(at(later_s))
+    assert again.records == outbox.records
+    delivered = [d.message_id for d in deliveries if d.outcome == "delivered" and d.channel == "a"]
+    assert len(delivered) == len(set(delivered)), "what was confirmed is not sent again"

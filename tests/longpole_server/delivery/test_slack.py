@@ -1,0 +1,92 @@
+from collections.abc import Generator
+
+import pytest
+
+from longpole_server.delivery.notice import Thread
+from longpole_server.delivery.slack import SlackBot, SlackWebhook
+from longpole_server.errors import DeliveryError
+from support.alert_events import make_event, make_notice
+from support.fake_slack import SECRET_TOKEN, Behaviour, FakeSlack, running_slack
+
+
+@pytest.fixture
+def slack() -> Generator[FakeSlack]:
+    with running_slack() as slack:
+        yield slack
+
+
+def refuse(slack: FakeSlack, behaviour: Behaviour) -> DeliveryError:
+    slack.script.append(behaviour)
+    with pytest.raises(DeliveryError) as caught:
+        SlackWebhook(slack.webhook_url, timeout_s=1).send(make_notice())
+    assert "secret" not in caught.value.message
+    assert caught.value.__cause__ is None
+    return caught.value
+
+
+def test_a_webhook_takes_blocks_with_a_fallback(slack: FakeSlack):
+    assert SlackWebhook(slack.webhook_url).send(make_notice()) == ""
+    (body,) = slack.taken
+    assert body["text"] == ":red_circle: team/run: Loss is not a number"
+    assert slack.message_ids() == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words", "retry_after_s", "is_final"),
+    [
+        ("429", "Slack answered 429: rate_limited", 7.0, False),
+        ("500", "Slack answered 500: rollup_error", None, False),
+        ("403", "Slack answered 403: action_prohibited", None, False),
+        ("400", "Slack answered 400: invalid_blocks", None, True),
+        ("page", "something else than `ok`", None, False),
+        ("timeout", "did not answer in time", None, False),
+        ("garbage", "could not be reached", None, False),
+        ("drop", "could not be reached", None, False),
+    ],
+)
+def test_what_is_not_confirmed_was_not_delivered(
+    slack: FakeSlack,
+    behaviour: Behaviour,
+    words: str,
+    retry_after_s: float | None,
+    is_final: bool,
+):
+    error = refuse(slack, behaviour)
+    assert words in error.message
+    assert (error.retry_after_s, error.is_final) == (retry_after_s, is_final)
+
+
+def test_a_slack_that_is_down_is_named_without_its_address():
+    with running_slack() as gone:
+        url = gone.webhook_url
+    with pytest.raises(DeliveryError) as caught:
+        SlackWebhook(url).send(make_notice())
+    assert caught.value.message == "Slack could not be reached: ConnectionRefusedError"
+
+
+def test_a_bot_answers_in_the_thread_and_strikes_off_what_is_over(slack: FakeSlack):
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url)
+    firing = make_notice()
+    remote_id = bot.send(firing)
+    assert remote_id.startswith("C042/")
+    over = make_notice(
+        make_event(2, alert_id="alert-1", kind="resolved"),
+        thread=Thread(remote_id, make_notice(over=frozenset({"alert-1"}))),
+    )
+    bot.send(over)
+    assert slack.taken[0]["channel"] == "#alerts"
+    assert slack.taken[1]["thread_ts"] == remote_id.partition("/")[2]
+    (update,) = slack.updates
+    assert (update["channel"], update["ts"]) == ("C042", remote_id.partition("/")[2])
+    assert update["text"].startswith(":white_check_mark:")
+
+
+@pytest.mark.parametrize("behaviour", ["429", "500", "400", "timeout", "garbage", "page"])
+def test_a_bot_says_what_went_wrong_without_its_token(slack: FakeSlack, behaviour: Behaviour):
+    slack.script.append(behaviour)
+    with pytest.raises(DeliveryError) as caught:
+        SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, timeout_s=1).send(make_notice())
+    assert "secret" not in caught.value.message
+    assert caught.value.is_final == (behaviour == "400")
+    if behaviour == "429":
+        assert caught.value.retry_after_s == 7.0
