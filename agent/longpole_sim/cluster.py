@@ -38,12 +38,31 @@ class Cluster:
     Attributes:
         tag: Makes the GPUs' UUIDs differ from those of other clusters.
         host_prefix: Node `i` is called `<host_prefix>-<i>`.
+        trainer_gpu_count: GPUs, from the first on, that only train; 0 where all do both.
     """
 
     nodes: int = 2
     gpus_per_node: int = 8
     tag: str = "default"
     host_prefix: str = "sim-node"
+    trainer_gpu_count: int = 0
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """All GPUs in order."""
+        return tuple(
+            Gpu(node, index) for node in range(self.nodes) for index in range(self.gpus_per_node)
+        )
+
+    @property
+    def trainer_gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that train: those of the trainer's pool, all where there are no pools."""
+        return self.gpus[: self.trainer_gpu_count] if self.trainer_gpu_count else self.gpus
+
+    @property
+    def rollout_gpu_count(self) -> int:
+        """GPUs that hold rollout replicas."""
+        return self.gpu_count - self.trainer_gpu_count
 
     @property
     def gpu_count(self) -> int:
@@ -53,15 +72,14 @@ class Cluster:
     @property
     def tensor_parallel_size(self) -> int:
         """GPUs per rollout replica."""
-        return 2 if self.gpus_per_node % 2 == 0 else 1
+        even = self.gpus_per_node % 2 == 0 and self.trainer_gpu_count % 2 == 0
+        return 2 if even else 1
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:
         """The replicas in order of their GPUs."""
         width = self.tensor_parallel_size
-        gpus = [
-            Gpu(node, index) for node in range(self.nodes) for index in range(self.gpus_per_node)
-        ]
+        gpus = self.gpus[self.trainer_gpu_count :]
         groups = [tuple(gpus[start : start + width]) for start in range(0, len(gpus), width)]
         return tuple(Replica(f"replica-{i}", i, group) for i, group in enumerate(groups))
 

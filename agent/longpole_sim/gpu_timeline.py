@@ -3,7 +3,7 @@
 import bisect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from longpole.conventions.stages import GEN, SAVE_CHECKPOINT, TESTING, UPDATE_CRITIC, UPDATE_WEIGHTS
@@ -12,7 +12,7 @@ from longpole_sim.cluster import Gpu, Replica
 from longpole_sim.levels import GpuLevels
 from longpole_sim.plan import StagePlan, StepPlan, TrajectoryPlan
 from longpole_sim.rollout import running_changes
-from longpole_sim.samples import SLOW_REPLICA
+from longpole_sim.samples import slow_replica
 from longpole_sim.workload import Run
 
 # Parts into which a rollout is cut; within one, the running sequences are averaged.
@@ -75,18 +75,52 @@ def make_timeline(run: Run, plan: StepPlan) -> GpuTimeline:
     stages = [*plan.stages, *plan.between]
     by_gpu: dict[Gpu, Sequence[Segment]] = {}
     for replica in run.cluster.replicas:
-        segments = list(_replica_segments(run, plan, stages, replica))
+        segments = _replica_segments(run, plan, stages, replica)
         by_gpu.update(dict.fromkeys(replica.gpus, segments))
+    if run.cluster.trainer_gpu_count:
+        segments = _stage_by_stage(run, plan, stages, None)
+        by_gpu.update(dict.fromkeys(run.cluster.trainer_gpus, segments))
+    _add_fault(run, plan, by_gpu)
     incident_start_s = plan.stages[-1].start_s if plan.incident else math.inf
     return GpuTimeline(by_gpu, stages, incident_start_s)
+
+
+def faulty_gpu(run: Run) -> Gpu | None:
+    """Return the GPU that is unlike the others, None where all are alike."""
+    fault = run.scenario.fault
+    return None if fault is None else run.cluster.gpus[fault.index % run.cluster.gpu_count]
+
+
+def _add_fault(run: Run, plan: StepPlan, by_gpu: dict[Gpu, Sequence[Segment]]) -> None:
+    fault, gpu = run.scenario.fault, faulty_gpu(run)
+    if fault is None or gpu is None:
+        return
+    if fault.kind == "idle":
+        by_gpu[gpu] = [Segment(0.0, plan.next_s, levels.EMPTY)]
+    elif fault.kind == "throttled":
+        by_gpu[gpu] = [
+            replace(segment, levels=levels.throttled(segment.levels, fault.clock_ratio))
+            for segment in by_gpu[gpu]
+        ]
 
 
 def _replica_segments(
     run: Run, plan: StepPlan, stages: Sequence[StagePlan], replica: Replica
 ) -> list[Segment]:
+    if run.scenario.separate_pools:
+        whole = StagePlan(GEN, 0.0, plan.next_s)
+        return _rollout_segments(run, whole, replica, plan.rollout)
+    return _stage_by_stage(run, plan, stages, replica)
+
+
+def _stage_by_stage(
+    run: Run, plan: StepPlan, stages: Sequence[StagePlan], replica: Replica | None
+) -> list[Segment]:
     segments: list[Segment] = []
     now_s = 0.0
-    for stage in stages:
+    for planned in stages:
+        # Where two stages overlap, the GPUs are seen in the first until it ends.
+        stage = replace(planned, start_s=max(now_s, planned.start_s))
         if stage.start_s > now_s:
             segments.append(Segment(now_s, stage.start_s, levels.waiting("")))
         segments.extend(_stage_segments(run, plan, stage, replica))
@@ -102,20 +136,22 @@ def _after(plan: StepPlan) -> GpuLevels:
 
 
 def _stage_segments(
-    run: Run, plan: StepPlan, stage: StagePlan, replica: Replica
+    run: Run, plan: StepPlan, stage: StagePlan, replica: Replica | None
 ) -> Sequence[Segment]:
     name = stage.stage
-    if plan.incident is not None and stage is plan.stages[-1]:
+    if plan.incident is not None and stage.stage == plan.stages[-1].stage:
         return _incident_segments(plan, stage)
-    if name == GEN:
+    if name in {GEN, TESTING} and replica is None:
+        return [Segment(stage.start_s, stage.end_s, levels.waiting(name))]
+    if name == GEN and replica is not None:
         return _rollout_segments(run, stage, replica, plan.trajectories)
-    if name == TESTING:
+    if name == TESTING and replica is not None:
         return _rollout_segments(run, stage, replica, plan.validation)
     if name in levels.FORWARD_STAGES:
-        busy = levels.computing(name, plan.mfu["actor_infer"])
+        busy = levels.computing(name, plan.stage_mfu["actor_infer"])
         return [Segment(stage.start_s, stage.end_s, busy)]
     if name in levels.UPDATE_STAGES:
-        mfu = plan.mfu["critic" if name == UPDATE_CRITIC else "actor"]
+        mfu = plan.stage_mfu["critic" if name == UPDATE_CRITIC else "actor"]
         return _update_segments(run, stage, mfu)
     if name == UPDATE_WEIGHTS:
         return _sync_segments(stage)
@@ -129,7 +165,7 @@ def _incident_segments(plan: StepPlan, stage: StagePlan) -> list[Segment]:
     turn_s = stage.start_s + stage.duration_s / 3.0
     busy = levels.waiting(stage.stage)
     if stage.stage in levels.UPDATE_STAGES:
-        busy = levels.computing(stage.stage, plan.mfu["actor"])
+        busy = levels.computing(stage.stage, plan.stage_mfu["actor"])
     return [
         Segment(stage.start_s, turn_s, busy),
         Segment(turn_s, stage.end_s, levels.hanging(stage.stage)),
@@ -140,7 +176,8 @@ def _rollout_segments(
     run: Run, stage: StagePlan, replica: Replica, trajectories: Sequence[TrajectoryPlan]
 ) -> list[Segment]:
     own = [item.parts for item in trajectories if item.replica == replica.name]
-    throttled = run.scenario.slow_replica_speed < 1.0 and replica.index == SLOW_REPLICA
+    is_slow = replica.index == slow_replica(run.cluster)
+    throttled = is_slow and run.scenario.slow_replica_speed < 1.0
     changes = [(stage.start_s, 0), *running_changes(own), (stage.end_s, 0)]
     width_s = stage.duration_s / _ROLLOUT_PARTS
     busy_s = [0.0] * _ROLLOUT_PARTS

@@ -184,5 +184,17 @@ def hanging(stage: str) -> GpuLevels:
     )
 
 
+def throttled(levels: GpuLevels, clock_ratio: float) -> GpuLevels:
+    """Return levels as a GPU shows them whose clock is held down because it is too hot."""
+    if not levels.utilization_ratio:
+        return levels
+    return replace(
+        levels,
+        sm_clock_hz=_BASE_CLOCK_HZ * clock_ratio,
+        power_watts=118.0 + (levels.power_watts - 118.0) * clock_ratio,
+        clocks_event_reasons=REASON_THERMAL,
+    )
+
+
 FORWARD_STAGES = frozenset({OLD_LOG_PROB, REF, VALUES})
 UPDATE_STAGES = frozenset({UPDATE_ACTOR, UPDATE_CRITIC})

@@ -2,24 +2,39 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from longpole_sim.scenarios import Incident
+from longpole_sim.scenario import Incident
+
+# Statuses of samples that a step trains on.
+TRAINED = frozenset({"success", "truncated"})
 
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """A window inside a trajectory. `kind` is `queue`, `generate`, `tool` or `score`."""
+    """A window inside a trajectory. `kind` is `queue`, `generate`, `tool` or `score`.
+
+    Attributes:
+        tokens: Generated in it.
+        kv_tokens: What the sample held of the KV cache when it began.
+    """
 
     kind: str
     name: str
     start_s: float
     end_s: float
+    tokens: float = 0.0
+    kv_tokens: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryPlan:
-    """One sample. Names and meanings are those of the SDK's `trajectory`."""
+    """One sample. Names and meanings are those of the SDK's `trajectory`.
+
+    Attributes:
+        step: The step that trains on it.
+        cached_tokens: Prompt tokens that the engine's prefix cache held.
+    """
 
     trajectory_id: str
     group_id: str
@@ -36,6 +51,10 @@ class TrajectoryPlan:
     policy_version: int
     preemptions: int = 0
     phase: str = "train"
+    step: int = 0
+    policy_version_end: int | None = None
+    paused_s: float = 0.0
+    cached_tokens: int = 0
 
     @property
     def duration_s(self) -> float:
@@ -45,6 +64,16 @@ class TrajectoryPlan:
     def seconds(self, kind: str) -> float:
         """Return the summed seconds of the parts of one kind."""
         return math.fsum(part.end_s - part.start_s for part in self.parts if part.kind == kind)
+
+    def shifted(self, seconds: float) -> "TrajectoryPlan":
+        """Return the same sample, later by that many seconds."""
+        parts = tuple(
+            replace(part, start_s=part.start_s + seconds, end_s=part.end_s + seconds)
+            for part in self.parts
+        )
+        return replace(
+            self, start_s=self.start_s + seconds, end_s=self.end_s + seconds, parts=parts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +113,16 @@ class StepPlan:
         stages: Inside the step, in order, with small gaps that no stage covers.
         between: After the step and before the next one (`testing`).
         next_s: When the next step starts, counted from the start of this one.
-        trajectories: Training samples, all inside the window of `gen`.
+        trajectories: Samples that the step trains on, and those it discarded. On shared GPUs all
+            lie inside the window of `gen`; on separate pools they may begin before the step.
+        rollout: Everything that the rollout's GPUs work on during the step; empty on shared GPUs,
+            where these are `trajectories` and `validation`.
+        rollout_window: From the launch of the step's samples to the end of the last one.
         validation: Samples inside the window of `testing`.
         sequence_lengths: Prompt plus response tokens of each training sample.
         mfu: As the trainer reports it, per worker role: `actor`, `actor_infer`, `critic`.
+        stage_mfu: The same over the whole stages.
+        scalars: Logged beside what the plan itself implies.
         incident: What ends this step early, if anything; its stage is the last of `stages`,
             with the end it would have had.
     """
@@ -104,21 +139,30 @@ class StepPlan:
     validation: tuple[TrajectoryPlan, ...]
     mfu: Mapping[str, float]
     incident: Incident | None = None
+    stage_mfu: Mapping[str, float] = field(default_factory=dict[str, float])
+    rollout: tuple[TrajectoryPlan, ...] = ()
+    rollout_window: tuple[float, float] | None = None
+    scalars: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def trained(self) -> list[TrajectoryPlan]:
+        """The samples that the step trains on."""
+        return [item for item in self.trajectories if item.status in TRAINED]
 
     @property
     def sequence_lengths(self) -> list[int]:
         """Tokens of each training sample, prompt and response."""
-        return [item.input_tokens + item.output_tokens for item in self.trajectories]
+        return [item.input_tokens + item.output_tokens for item in self.trained]
 
     @property
     def prompt_tokens(self) -> int:
         """Prompt tokens of the training samples."""
-        return sum(item.input_tokens for item in self.trajectories)
+        return sum(item.input_tokens for item in self.trained)
 
     @property
     def response_tokens(self) -> int:
         """Response tokens of the training samples."""
-        return sum(item.output_tokens for item in self.trajectories)
+        return sum(item.output_tokens for item in self.trained)
 
     def stage(self, name: str) -> StagePlan | None:
         """Return the named stage of this step, inside or after it, or None."""
@@ -135,6 +179,9 @@ class StepPlan:
             between=tuple(_stretch_stage(item, factor) for item in self.between),
             trajectories=tuple(_stretch_trajectory(item, factor) for item in self.trajectories),
             validation=tuple(_stretch_trajectory(item, factor) for item in self.validation),
+            rollout=tuple(_stretch_trajectory(item, factor) for item in self.rollout),
+            rollout_window=self.rollout_window
+            and (self.rollout_window[0] * factor, self.rollout_window[1] * factor),
         )
 
 
@@ -142,17 +189,25 @@ def _stretch_stage(stage: StagePlan, factor: float) -> StagePlan:
     phases = tuple(
         PhasePlan(item.phase, item.start_s * factor, item.end_s * factor) for item in stage.phases
     )
-    return replace(stage, start_s=stage.start_s * factor, end_s=stage.end_s * factor, phases=phases)
+    return replace(
+        stage,
+        start_s=stage.start_s * factor,
+        end_s=stage.end_s * factor,
+        phases=phases,
+        # What takes longer by a factor is a model larger by it.
+        num_bytes=None if stage.num_bytes is None else round(stage.num_bytes * factor),
+    )
 
 
 def _stretch_trajectory(trajectory: TrajectoryPlan, factor: float) -> TrajectoryPlan:
     parts = tuple(
-        PartPlan(item.kind, item.name, item.start_s * factor, item.end_s * factor)
+        replace(item, start_s=item.start_s * factor, end_s=item.end_s * factor)
         for item in trajectory.parts
     )
     return replace(
         trajectory,
         start_s=trajectory.start_s * factor,
         end_s=trajectory.end_s * factor,
+        paused_s=trajectory.paused_s * factor,
         parts=parts,
     )

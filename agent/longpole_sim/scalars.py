@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from longpole.conventions.stages import (
     ADV,
     GEN,
+    PREPARE,
     REF,
+    SLEEP_WAKE,
     TESTING,
     UPDATE_ACTOR,
     UPDATE_CRITIC,
@@ -19,6 +21,8 @@ from longpole_sim.workload import Run
 
 # Stages that verl also reports per token.
 _PER_TOKEN = (GEN, REF, VALUES, ADV, UPDATE_CRITIC, UPDATE_ACTOR)
+# verl's keys of stages that it calls otherwise; it has no timer for batch preparation.
+_TIMERS = {SLEEP_WAKE: "switch_to_trainer"}
 _VALIDATION_PREFIX = "val-core/openai/gsm8k"
 
 
@@ -39,7 +43,7 @@ def step_scalars(
         seconds: Measured seconds by stage, with `step`; as planned when None.
     """
     measured = seconds if seconds is not None else planned_seconds(plan)
-    return {
+    scalars = {
         **_balance(run, plan),
         **_actor(plan),
         **_critic(plan),
@@ -51,6 +55,9 @@ def step_scalars(
         **_throughput(run, plan, measured),
         **_validation(plan, measured),
     }
+    if run.scenario.trainer == "v1":
+        scalars = _as_v1(scalars)
+    return {**_of_mode(run, plan, scalars), **plan.scalars}
 
 
 def validation_scalars(accuracy: float) -> dict[str, float]:
@@ -70,7 +77,7 @@ def _spread(prefix: str, values: Iterable[float]) -> dict[str, float]:
 def _balance(run: Run, plan: StepPlan) -> dict[str, float]:
     """Token sums per data-parallel rank before and after balancing."""
     lengths = plan.sequence_lengths
-    ranks = run.cluster.gpu_count
+    ranks = len(run.cluster.trainer_gpus)
     size = max(1, len(lengths) // ranks)
     chunks = [sum(lengths[start : start + size]) for start in range(0, len(lengths), size)]
     sums = [0] * min(ranks, len(lengths))
@@ -82,7 +89,7 @@ def _balance(run: Run, plan: StepPlan) -> dict[str, float]:
         f"{prefix}/max": max(chunks),
         f"{prefix}/minmax_diff": max(chunks) - min(chunks),
         f"{prefix}/balanced_min": min(sums),
-        f"{prefix}/balanced_max": max(sums),
+        f"{prefix}/balanced_max": max(max(sums), run.scenario.dp_imbalance * sum(lengths) / ranks),
         f"{prefix}/mean": sum(lengths) / ranks,
     }
 
@@ -97,7 +104,7 @@ def _actor(plan: StepPlan) -> dict[str, float]:
     }
     return {
         "actor/entropy": around(generator, 0.32 + 0.30 * 0.99**step, 0.03),
-        "perf/mfu/actor_infer": plan.mfu["actor_infer"],
+        **_named_mfu(plan, "actor_infer"),
         "actor/pg_loss": generator.gauss(0.0, 0.012),
         "actor/kl_loss": around(generator, 0.012 + 0.02 * (1 - 0.985**step), 0.06),
         "actor/pg_clipfrac": around(generator, 0.085, 0.12),
@@ -105,14 +112,14 @@ def _actor(plan: StepPlan) -> dict[str, float]:
         "actor/pg_clipfrac_lower": 0.0,
         "actor/kl_coef": 0.001,
         "actor/grad_norm": around(generator, 0.24, 0.12),
-        "perf/mfu/actor": plan.mfu["actor"],
+        **_named_mfu(plan, "actor"),
         **memory,
         "actor/lr": 1e-6,
     }
 
 
 def _critic(plan: StepPlan) -> dict[str, float]:
-    if "critic" not in plan.mfu:
+    if "critic" not in plan.stage_mfu:
         return {}
     generator = random_for(plan.noise_seed, "critic")
     return {
@@ -122,8 +129,12 @@ def _critic(plan: StepPlan) -> dict[str, float]:
         "critic/grad_norm": around(generator, 1.9, 0.1),
         "critic/lr": 1e-5,
         "critic/vf_explained_var": around(generator, 0.62, 0.03),
-        "perf/mfu/critic": plan.mfu["critic"],
+        **_named_mfu(plan, "critic"),
     }
+
+
+def _named_mfu(plan: StepPlan, role: str) -> dict[str, float]:
+    return {f"perf/mfu/{role}": plan.mfu[role]} if role in plan.mfu else {}
 
 
 def _progress(plan: StepPlan) -> dict[str, float]:
@@ -131,8 +142,8 @@ def _progress(plan: StepPlan) -> dict[str, float]:
 
 
 def _rewards(plan: StepPlan) -> dict[str, float]:
-    rewards = [item.reward for item in plan.trajectories]
-    advantages = _advantages(plan.trajectories)
+    rewards = [item.reward for item in plan.trained]
+    advantages = _advantages(plan.trained)
     scalars: dict[str, float] = {}
     for name, values in (
         ("score", rewards),
@@ -160,9 +171,9 @@ def _advantages(trajectories: Sequence[TrajectoryPlan]) -> list[float]:
 
 
 def _lengths(run: Run, plan: StepPlan) -> dict[str, float]:
-    responses = [item.output_tokens for item in plan.trajectories]
-    prompts = [item.input_tokens for item in plan.trajectories]
-    turns = [2 * item.turns for item in plan.trajectories]
+    responses = [item.output_tokens for item in plan.trained]
+    prompts = [item.input_tokens for item in plan.trained]
+    turns = [2 * item.turns for item in plan.trained]
     response_clip = _share(responses, run.scenario.response.cap)
     scalars = _spread("response_length", responses)
     scalars["response_length/clip_ratio"] = response_clip
@@ -194,10 +205,10 @@ def _agent_loop(plan: StepPlan) -> dict[str, float]:
         ("compute_score", lambda item: item.seconds("score")),
     )
     prefix = "timing_s/agent_loop"
-    slowest = max(plan.trajectories, key=lambda item: item.duration_s)
+    slowest = max(plan.trained, key=lambda item: item.duration_s)
     scalars: dict[str, float] = {}
     for name, measure in measures:
-        values = [measure(item) for item in plan.trajectories]
+        values = [measure(item) for item in plan.trained]
         scalars[f"{prefix}/{name}/min"] = min(values)
         scalars[f"{prefix}/{name}/max"] = max(values)
         scalars[f"{prefix}/{name}/mean"] = statistics.fmean(values)
@@ -211,7 +222,11 @@ def _agent_loop(plan: StepPlan) -> dict[str, float]:
 
 def _timing(plan: StepPlan, seconds: Mapping[str, float]) -> dict[str, float]:
     tokens = plan.prompt_tokens + plan.response_tokens
-    scalars = {f"timing_s/{name}": value for name, value in seconds.items()}
+    scalars = {
+        f"timing_s/{_TIMERS.get(name, name)}": value
+        for name, value in seconds.items()
+        if name != PREPARE
+    }
     for name in _PER_TOKEN:
         if name in seconds:
             denominator = plan.response_tokens if name == GEN else tokens
@@ -232,3 +247,89 @@ def _validation(plan: StepPlan, seconds: Mapping[str, float]) -> dict[str, float
     if TESTING not in seconds or not plan.validation:
         return {}
     return validation_scalars(statistics.fmean(item.reward for item in plan.validation))
+
+
+def _as_v1(scalars: dict[str, float]) -> dict[str, float]:
+    """Return what verl's default trainer logs of it: nothing of the inside of gen."""
+    hidden = ("timing_s/agent_loop/", "perf/mfu/actor_infer", "num_turns/")
+    kept = {name: value for name, value in scalars.items() if not name.startswith(hidden)}
+    for name in ("mean", "max", "min"):
+        kept[f"training/num_turns/{name}"] = scalars[f"num_turns/{name}"]
+    return kept
+
+
+def _of_mode(run: Run, plan: StepPlan, scalars: dict[str, float]) -> dict[str, float]:
+    """Return the scalars as the trainer of the run's mode spells and completes them."""
+    mode = run.scenario.mode
+    if mode == "one_step_off":
+        return _one_step_off(plan, scalars)
+    if mode == "fully_async":
+        return _fully_async(run, plan, scalars)
+    if mode == "separate_async" or run.scenario.trainer == "v1":
+        return {**scalars, **_off_policy(plan)}
+    return scalars
+
+
+def staleness(plan: StepPlan) -> list[int]:
+    """Return how many versions old each training sample's oldest tokens are."""
+    return [plan.step - 1 - item.policy_version for item in plan.trained]
+
+
+def _off_policy(plan: StepPlan) -> dict[str, float]:
+    lags = staleness(plan)
+    newest = [
+        plan.step - 1 - max(item.policy_version, item.policy_version_end or 0)
+        for item in plan.trained
+    ]
+    prefix = "training/off_policy/trajectory_staleness"
+    return {
+        **_spread(f"{prefix}_worst", lags),
+        **_spread(prefix, [max(0, lag) for lag in newest]),
+        "training/off_policy/evicted_samples": 0,
+    }
+
+
+def _one_step_off(plan: StepPlan, scalars: dict[str, float]) -> dict[str, float]:
+    """Add the rollout's own time, which ran beside the step before, and the sync's outer timer."""
+    begin_s, end_s = plan.rollout_window or (0.0, 0.0)
+    return {
+        **scalars,
+        "timing_s/generate_async": end_s - begin_s,
+        "timing_s/sync_rollout_weights": scalars["timing_s/update_weights"],
+    }
+
+
+def _fully_async(run: Run, plan: StepPlan, scalars: dict[str, float]) -> dict[str, float]:
+    hidden = ("timing_s/agent_loop/", "perf/mfu/actor_infer", "timing_s/update_weights")
+    kept = {name: value for name, value in scalars.items() if not name.startswith(hidden)}
+    # The key carries the prefix twice, as in verl.
+    kept["timing_s/timing_s/param_sync"] = scalars["timing_s/update_weights"]
+    pools = run.scenario.pools
+    count = len(plan.trajectories)
+    ready = sum(item.end_s <= 0.0 for item in plan.trajectories)
+    begin_s, end_s = plan.rollout_window or (0.0, 0.0)
+    seconds = sorted(item.duration_s for item in plan.trajectories)
+    partial = sum(item.policy_version_end is not None for item in plan.trajectories)
+    capacity = count * (pools.buffer_batches if pools else 1)
+    prefix = "fully_async"
+    return {
+        **kept,
+        f"{prefix}/count/current_param_version": plan.step,
+        f"{prefix}/count/total_generated_samples": count * plan.step,
+        f"{prefix}/count/dropped_stale_samples": 0,
+        f"{prefix}/monitor/queue/mq_queue_size": ready,
+        f"{prefix}/monitor/active_tasks_size": count - ready,
+        f"{prefix}/static/max_queue_size": capacity,
+        f"{prefix}/static/required_samples": count,
+        f"{prefix}/static/max_required_samples": capacity,
+        f"{prefix}/partial/total_partial_num": partial,
+        f"{prefix}/partial/partial_ratio": partial / count,
+        f"{prefix}/processing_time/avg": statistics.fmean(seconds),
+        f"{prefix}/processing_time/max": seconds[-1],
+        f"{prefix}/processing_time/tp50": seconds[len(seconds) // 2],
+        f"{prefix}/trainer/idle_ratio": scalars["timing_s/gen"] / scalars["timing_s/step"],
+        f"{prefix}/rollouter/active_time": end_s - begin_s,
+        f"{prefix}/rollouter/version_time": plan.next_s,
+        # verl keeps the last pause only: it reads as if the rollout were never held back.
+        f"{prefix}/rollouter/idle_ratio": 0.001,
+    }

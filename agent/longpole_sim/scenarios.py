@@ -1,128 +1,21 @@
-"""What kinds of runs can be simulated, as data. Each names the verdict it deserves.
+"""What kinds of runs can be simulated. Each names the verdict it deserves.
 
 Numbers are those of a GRPO run of an 8B model on H100s with short answers, so that a step takes
 about ten seconds. All are per GPU or per sample: a scenario keeps its verdict on any cluster.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
 
-from longpole.conventions.stages import UPDATE_ACTOR
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Lognormal lengths in tokens, clipped to `cap`.
-
-    Attributes:
-        group_sigma: Spread between prompts; 0 makes all prompts alike.
-        sample_sigma: Spread between the samples of one prompt.
-    """
-
-    median: float
-    sample_sigma: float
-    group_sigma: float = 0.0
-    cap: int = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Lognormal seconds of a call. A call gets stuck with some probability, for `stuck_s`."""
-
-    name: str
-    median_s: float
-    sigma: float = 0.3
-    stuck_probability: float = 0.0
-    stuck_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """Tool calls of an agent loop.
-
-    Attributes:
-        call: How long one call takes.
-        max_calls: Each sample makes 0 to this many calls, one between two turns.
-        last_turn_tokens: Length of the turn after the last call.
-    """
-
-    call: Latency
-    max_calls: int
-    last_turn_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class WeightSync:
-    """How new weights reach the engines; `transfer_s` is the phase that moves the bytes."""
-
-    method: str = "nccl"
-    transfer_s: float = 0.55
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """Something that ends the usual course of a run in stage `stage` of step `step`.
-
-    A `hang` stays in the stage for ever. A `crash` kills the trainer there, and a second attempt
-    goes on from the last checkpoint.
-    """
-
-    kind: Literal["hang", "crash"]
-    step: int
-    stage: str = UPDATE_ACTOR
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A workload and what is wrong with it.
-
-    Attributes:
-        title: For people, one line.
-        verdict: Code that a diagnosis of its steps should give.
-        samples_per_gpu: Trajectories of a step divided by the GPUs of the run.
-        score: Scoring inside the rollout, per sample.
-        decode_speed: Factor on the engines' tokens per second.
-        slow_replica_speed: The same for one replica only.
-        reward_s: A separate reward stage.
-        actor_mfu, infer_mfu: Of the whole update stage; of the forward-only stages.
-        critic_mfu: None without a critic.
-        bubble_ratio: Part of each mini-batch in which the update's kernels do little.
-        checkpoint_every, validation_every: In steps; 0 is never.
-    """
-
-    name: str
-    title: str
-    verdict: str
-    algorithm: str = "grpo"
-    group_size: int = 16
-    samples_per_gpu: int = 32
-    prompt: Lengths = Lengths(median=240, sample_sigma=0.0, group_sigma=0.3, cap=1_024)
-    response: Lengths = Lengths(median=130, sample_sigma=0.55, group_sigma=0.35)
-    score: Latency = Latency("math_verify", 0.006, 0.4)
-    tools: ToolUse | None = None
-    decode_speed: float = 1.0
-    slow_replica_speed: float = 1.0
-    reward_s: float = 0.03
-    actor_mfu: float = 0.41
-    infer_mfu: float = 0.46
-    critic_mfu: float | None = None
-    bubble_ratio: float = 0.08
-    mini_batches: int = 4
-    sync: WeightSync = WeightSync()
-    checkpoint_every: int = 5
-    checkpoint_s: float = 1.1
-    validation_every: int = 10
-    incident: Incident | None = None
-
+from longpole_sim.scenario import Incident, Latency, Lengths, Scenario, ToolUse, WeightSync
 
 LONG_TAIL = Scenario(
     name="long_tail",
     title="a few long answers keep the whole cluster waiting",
     verdict="rollout.long_tail",
 )
-_EVEN_ANSWERS = Lengths(median=210, sample_sigma=0.2, group_sigma=0.1)
+EVEN_ANSWERS = Lengths(median=210, sample_sigma=0.2, group_sigma=0.1)
 
 _ALL = (
     LONG_TAIL,
@@ -208,15 +101,15 @@ _ALL = (
         name="replica_slow",
         title="one replica decodes slowly because its GPUs are throttled",
         verdict="rollout.imbalance",
-        response=_EVEN_ANSWERS,
+        response=EVEN_ANSWERS,
         slow_replica_speed=0.5,
     ),
     Scenario(
         name="engine_slow",
         title="all engines decode slowly, all samples alike",
         verdict="rollout.engine",
-        response=Lengths(median=230, sample_sigma=0.05),
-        decode_speed=0.36,
+        response=Lengths(median=145, sample_sigma=0.05),
+        decode_speed=0.22,
     ),
     replace(
         LONG_TAIL,

@@ -1,0 +1,138 @@
+"""Draws runs of a kind: other clusters, lengths, speeds and shares, with the same thing wrong.
+
+Everything comes from the seed and the scenario's name. A draw that is no clear example of its
+scenario's verdict is thrown away and drawn again, so that the label of what is returned is true.
+"""
+
+import dataclasses
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from longpole_sim.cluster import Cluster
+from longpole_sim.library import LIBRARY
+from longpole_sim.plan import StepPlan
+from longpole_sim.scenario import Scenario
+from longpole_sim.seeding import random_for
+from longpole_sim.truth import Truth, find_truth
+from longpole_sim.workload import Run, make_run, plan_run
+
+MAX_DRAWS = 60
+# (nodes, GPUs of each, samples per GPU): a few hundred samples a step, so that a run is quick.
+_SHAPES = ((1, 8, 32), (1, 8, 48), (2, 8, 16), (2, 4, 32), (4, 8, 8), (2, 8, 24), (8, 8, 4))
+_USUAL_SAMPLES_PER_GPU = 32
+_GROUP_SIZES = (4, 8, 16)
+# Seconds that are not the model's: they grow with the scale of the run like everything else.
+_SECONDS = ("reward_s", "sleep_wake_s", "prepare_s", "collect_s", "controller_s", "checkpoint_s")
+_KNOBS = ("prompt", "response", "decode_speed", "actor_mfu", "infer_mfu", "sync", *_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A drawn run with its steps and what is true of them."""
+
+    run: Run
+    plans: tuple[StepPlan, ...]
+    truth: Truth
+    num_draws: int
+
+
+class NoExampleError(Exception):
+    """No draw of a scenario was a clear example of it."""
+
+
+def draw_example(name: str, seed: int, num_steps: int = 7) -> Example:
+    """Return a run of the named scenario.
+
+    Raises:
+        KeyError: No scenario has that name.
+        NoExampleError: All draws were unclear: the scenario does not fit its label.
+    """
+    base = LIBRARY[name]
+    last: Truth | None = None
+    for draw in range(MAX_DRAWS):
+        run = _draw(base, seed, draw)
+        plans: Sequence[StepPlan] = list(plan_run(run, num_steps))
+        truth = find_truth(run, plans)
+        if not truth.doubts and (truth.verdict, truth.cause) == (base.verdict, base.cause):
+            return Example(run, tuple(plans), truth, draw + 1)
+        last = truth
+    raise NoExampleError(f"{name}, seed {seed}: {last}")
+
+
+def _draw(base: Scenario, seed: int, draw: int) -> Run:
+    chance = random_for("example", base.name, seed, draw)
+    nodes, gpus, samples_per_gpu = chance.choice(_SHAPES)
+    scenario = _knobs(base, chance)
+    # Fewer samples on a GPU make the update shorter; a larger model makes it longer again.
+    more = base.samples_per_gpu / _USUAL_SAMPLES_PER_GPU
+    model = base.model.scaled(_USUAL_SAMPLES_PER_GPU / samples_per_gpu)
+    scenario = dataclasses.replace(
+        scenario,
+        samples_per_gpu=max(1, round(samples_per_gpu * more)),
+        model=model,
+        step_noise=chance.uniform(0.0, 0.03),
+    )
+    scenario = _stretch(scenario, math.exp(chance.uniform(math.log(0.6), math.log(10.0))))
+    scenario = _habits(base, scenario, chance)
+    speed = math.exp(-chance.uniform(math.log(0.7), math.log(4.0)))
+    cluster = Cluster(nodes, gpus, tag=f"{base.name}-{seed}")
+    return make_run(scenario, seed * 1_000 + draw, cluster=cluster, speed=speed)
+
+
+def _knobs(base: Scenario, chance: random.Random) -> Scenario:
+    """Return the scenario with every amount a little different."""
+    scenario = base
+    for name in _KNOBS:
+        scenario = scenario.times(name, math.exp(chance.uniform(-0.13, 0.13)))
+    if base.group_size > 1:
+        scenario = dataclasses.replace(scenario, group_size=chance.choice(_GROUP_SIZES))
+    return scenario
+
+
+def _stretch(scenario: Scenario, factor: float) -> Scenario:
+    """Return the scenario with all lengths and all seconds that are not the model's scaled."""
+    for name in _SECONDS:
+        scenario = scenario.times(name, factor)
+    tools = scenario.tools
+    if tools is not None:
+        tools = dataclasses.replace(
+            tools,
+            call=tools.call.scaled(factor),
+            last_turn_tokens=max(8, round(tools.last_turn_tokens * factor)),
+        )
+    kv = scenario.kv_tokens
+    return dataclasses.replace(
+        scenario,
+        prompt=scenario.prompt.scaled(factor),
+        response=scenario.response.scaled(factor),
+        score=scenario.score.scaled(factor),
+        sync=dataclasses.replace(
+            scenario.sync,
+            transfer_s=scenario.sync.transfer_s * factor,
+            build_group_s=scenario.sync.build_group_s * factor,
+        ),
+        tools=tools,
+        kv_tokens=None if kv is None else kv * factor,
+    )
+
+
+def _habits(base: Scenario, scenario: Scenario, chance: random.Random) -> Scenario:
+    """Return the scenario with choices that its verdict does not depend on."""
+    is_outside = base.verdict == "overhead.outside"
+    mode = scenario.mode
+    if mode == "sync" and chance.random() < 0.25:
+        mode = "colocate_async"
+    elif mode == "fully_async" and chance.random() < 0.4:
+        mode = chance.choice(("one_step_off", "separate_async"))
+    trainer = "v1" if mode in {"colocate_async", "separate_async"} else scenario.trainer
+    if mode == "sync" and chance.random() < 0.3:
+        trainer = "v1"
+    return dataclasses.replace(
+        scenario,
+        mode=mode,
+        trainer=trainer,
+        checkpoint_every=scenario.checkpoint_every if is_outside else chance.choice((0, 3, 5)),
+        validation_every=scenario.validation_every if is_outside else chance.choice((0, 4, 10)),
+    )

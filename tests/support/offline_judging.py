@@ -1,0 +1,128 @@
+"""Judges drawn runs and compares the verdict with the truth."""
+
+from dataclasses import dataclass
+
+from longpole_server.diagnosis import diagnose
+from longpole_sim.variation import Example
+from support.offline_variants import FULL, SCALARS, Observed, observe
+
+UNEXPLAINED, UNKNOWN = "rollout.unexplained", "update.unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was said of one run, and what is true.
+
+    Attributes:
+        truth, said: Verdict, with its cause where there is one.
+        accepted: Further verdicts that are right where the inner evidence is absent.
+        missed_findings, undue_findings: With full data only.
+    """
+
+    scenario: str
+    seed: int
+    variant: str
+    truth: str
+    said: str
+    accepted: frozenset[str]
+    confidence: str | None
+    summary: str
+    missed_findings: tuple[str, ...] = ()
+    undue_findings: tuple[str, ...] = ()
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the verdict is true, or conservative where no more can be known."""
+        return self.said == self.truth or self.said in self.accepted
+
+    @property
+    def is_wrong_high(self) -> bool:
+        """Whether something else than the truth was said with high confidence."""
+        return self.said != self.truth and self.confidence == "high"
+
+    def describe(self) -> str:
+        """Return one line for people."""
+        return (
+            f"{self.scenario} seed {self.seed} [{self.variant}]: {self.truth}, said {self.said} "
+            f"({self.confidence}): {self.summary}"
+        )
+
+
+def judge_example(example: Example, seed: int, variant: str) -> Judgement:
+    """Judge one variant of a drawn run's data."""
+    observed = observe(example.run, example.plans, variant)
+    diagnosis = diagnose(observed.run, observed.steps)
+    truth = example.truth
+    scenario = example.run.scenario
+    said = name_verdict(diagnosis.verdict or "none", diagnosis.cause, truth.cause)
+    codes = {finding.code for finding in diagnosis.findings}
+    is_full = variant == FULL
+    return Judgement(
+        scenario.name,
+        seed,
+        variant,
+        name_verdict(truth.verdict, truth.cause, truth.cause),
+        said,
+        accepted_verdicts(example, observed),
+        diagnosis.confidence,
+        diagnosis.summary,
+        tuple(code for code in scenario.findings if is_full and code not in codes),
+        tuple(code for code in scenario.no_findings if is_full and code in codes),
+    )
+
+
+def name_verdict(verdict: str, cause: str | None, true_cause: str | None) -> str:
+    """Return verdict and cause in one; a cause counts where the truth has one."""
+    return f"{verdict} > {cause}" if true_cause is not None else verdict
+
+
+def accepted_verdicts(example: Example, observed: Observed) -> frozenset[str]:
+    """Return what is right beside the truth, since the data cannot show more."""
+    if observed.variant == FULL:
+        return frozenset()
+    truth, cause = example.truth.verdict, example.truth.cause
+    scenario = example.run.scenario
+    has_loop = any(
+        "timing_s/agent_loop/generate_sequences/max" in step.scalars for step in observed.steps
+    )
+    is_bare = observed.variant == SCALARS
+    accepted: set[str] = set()
+    if truth == "rollout.imbalance":
+        # Without replicas, a slow one looks like a sample that takes long.
+        accepted.add("rollout.long_tail")
+    if truth.startswith("rollout."):
+        # verl's agent loop reports the slowest sample, and nothing by replica.
+        decidable = is_bare and has_loop and truth not in {"rollout.imbalance"}
+        if truth == "rollout.truncation" and is_bare and observed.run.response_length_cap:
+            decidable = True
+        if not decidable:
+            accepted.add(UNEXPLAINED)
+    if truth.startswith("update."):
+        accepted |= _of_update(example, observed)
+    if truth == "async.trainer_starved":
+        accepted |= {f"{truth} > {cause}", f"{truth} > {UNEXPLAINED}"}
+    if truth == "async.serial":
+        accepted.add("async.trainer_starved")
+    if truth == "async.rollout_starved" and scenario.mode == "one_step_off":
+        accepted |= {UNKNOWN, "update.compute", "update.inefficient"}
+    return frozenset(accepted)
+
+
+def _of_update(example: Example, observed: Observed) -> set[str]:
+    scenario, run = example.run.scenario, observed.run
+    knows_model = run.model_config is not None
+    accepted: set[str] = set()
+    if observed.variant != SCALARS:
+        accepted.add(UNKNOWN)
+    if scenario.reported_mfu != "true" and not knows_model:
+        accepted.add(UNKNOWN)
+    if example.truth.verdict == "update.inefficient" and scenario.inner_of_stage > 1.3:
+        # What lies around the passes shows only where the model is known.
+        accepted |= {UNKNOWN, "update.compute"}
+    if scenario.fault is not None:
+        # A hot GPU is seen on GPUs only.
+        accepted |= {UNKNOWN, "update.compute", "update.inefficient"}
+    if scenario.model.is_moe and not knows_model:
+        # The same figure is low for a dense model and healthy for a mixture of experts.
+        accepted |= {UNKNOWN, "update.compute", "update.inefficient"}
+    return accepted
