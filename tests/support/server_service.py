@@ -53,6 +53,7 @@ class ServiceBench:
     closer: StepCloser
     joiner: GpuJoiner
     service: StoreService
+    revisions: Revisions
     alert_store: AlertStore
     alert_desk: AlertDesk
     tokens: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -124,6 +125,7 @@ def build_bench(
             desk.service,
             clock.now_ns,
         ),
+        revisions=revisions,
         alert_store=alert_store,
         alert_desk=desk,
         tokens=tokens or itertools.count(),

@@ -60,9 +60,16 @@ class StoredBook:
     Args:
         store: Holds the past and takes what is new.
         now_ns: Wall clock, UTC nanoseconds.
+        built_in: Rules beside those of users.
     """
 
-    def __init__(self, store: AlertStore, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        store: AlertStore,
+        now_ns: Callable[[], int] = time.time_ns,
+        built_in: Sequence[Rule] = BUILT_IN_RULES,
+    ) -> None:
+        self._built_in = tuple(built_in)
         self.store = store
         self._writer = store.writer
         reader = store.reader
@@ -215,7 +222,7 @@ class StoredBook:
             return self._write()
 
     def _collect_rules(self) -> tuple[Rule, ...]:
-        return (*BUILT_IN_RULES, *map(make_rule, self._user_rules.values()))
+        return (*self._built_in, *map(make_rule, self._user_rules.values()))
 
     def _end_alerts_of_rule(self, rule_id: str, decided_ns: int) -> None:
         moment = Moment(decided_ns, decided_ns)

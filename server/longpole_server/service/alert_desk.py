@@ -17,6 +17,7 @@ class AlertDesk:
     """The parts, wired together."""
 
     book: StoredBook
+    histories: HistoryReader
     evaluator: AlertEvaluator
     deliverer: AlertDeliverer
     service: AlertService
@@ -78,4 +79,4 @@ def open_alert_desk(
         book, histories, sources, on_change, clocks.now_ns, clocks.now_s, grace_s
     )
     service = AlertService(book, book.store.reader, histories, deliverer, clocks.now_ns)
-    return AlertDesk(book, evaluator, deliverer, service)
+    return AlertDesk(book, histories, evaluator, deliverer, service)

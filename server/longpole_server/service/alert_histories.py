@@ -16,12 +16,13 @@ from longpole_server.alerts.history import (
     StepPoint,
 )
 from longpole_server.alerts.replay import MAX_HISTORY_STEPS
-from longpole_server.model.gpu import GpuNow
+from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.model.run import RunState, RunSummary
 from longpole_server.model.step import Step
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.read.alerts import AlertReader, GpuMinuteRow, ReplicaRow
 from longpole_server.service.conversions import make_run_facts
+from longpole_server.service.memory import Memory
 from longpole_server.service.run_states import (
     FINISHED_STATUSES,
     FIRST_STEP_PATIENCE_S,
@@ -50,6 +51,14 @@ class RunSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where an attempt runs: its GPUs, and the nodes of its processes."""
+
+    gpus: tuple[RunGpu, ...]
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """GPUs and nodes of all runs at one moment."""
 
@@ -74,6 +83,14 @@ class HistoryReader:
         self._alert_reader = alert_reader
         self._runs = runs
         self._kept: OrderedDict[str, RunSteps] = OrderedDict()
+        self._places = Memory()
+
+    def list_steps(self, run_id: str, attempt: int) -> list[StepPoint]:
+        """Return the newest closed steps of an attempt as they were read last."""
+        kept = self._kept.get(run_id)
+        if kept is None or kept.attempt != attempt:
+            return self.update_steps(run_id, attempt)
+        return kept.points
 
     def update_steps(self, run_id: str, attempt: int) -> list[StepPoint]:
         """Return the newest closed steps of an attempt, read anew as far as they may change."""
@@ -104,7 +121,9 @@ class HistoryReader:
         extent = digest.extents.get(row.start.attempt)
         progress_ns = max(row.start.started_ns, digest.last_closed_ns or 0)
         return RunContext(
-            facts=make_run_facts(row.start, self._reader.list_run_gpus(summary.run_id)),
+            facts=make_run_facts(
+                row.start, self._find_place(summary.run_id, row.start.attempt).gpus
+            ),
             project=row.start.project or "",
             attempt=row.start.attempt,
             state=summary.state,
@@ -133,7 +152,7 @@ class HistoryReader:
         """Return the GPUs that an attempt holds, as they were in the last minute."""
         held = {
             gpu.gpu_uuid: gpu
-            for gpu in self._reader.list_run_gpus(run_id)
+            for gpu in self._find_place(run_id, attempt).gpus
             if gpu.attempt == attempt and gpu.until_ns is None
         }
         return [
@@ -143,15 +162,10 @@ class HistoryReader:
         ]
 
     def list_hosts(
-        self, run_id: str, gpus: Sequence[GpuMinute], hardware: Hardware, attempt: int
+        self, run_id: str, attempt: int, gpus: Sequence[GpuMinute], hardware: Hardware
     ) -> list[HostSeen]:
-        """Return the nodes of an attempt that ever sent samples of their own in the last day."""
-        names = {gpu.host for gpu in gpus}
-        names |= {
-            process.host
-            for process in self._reader.list_processes(run_id)
-            if process.attempt == attempt
-        }
+        """Return the nodes of an attempt that sent samples of their own in the last day."""
+        names = {gpu.host for gpu in gpus} | self._find_place(run_id, attempt).hosts
         return [
             HostSeen(name, hardware.hosts[name]) for name in sorted(names) if name in hardware.hosts
         ]
@@ -198,6 +212,21 @@ class HistoryReader:
                 ),
                 points,
             )
+
+    def _find_place(self, run_id: str, attempt: int) -> RunPlace:
+        """Return where an attempt runs, read anew only when the run has changed."""
+        return self._places.ask(
+            (run_id, attempt),
+            self._runs.get_revision(run_id),
+            lambda: RunPlace(
+                tuple(self._reader.list_run_gpus(run_id)),
+                frozenset(
+                    process.host
+                    for process in self._reader.list_processes(run_id)
+                    if process.attempt == attempt
+                ),
+            ),
+        )
 
     def _read_newest(self, run_id: str, attempt: int, count: int | None) -> list[StepPoint]:
         steps = self._reader.list_last_steps(run_id, count or MAX_HISTORY_STEPS)

@@ -228,24 +228,21 @@ class AlertEvaluator:
         return num_events
 
     def _judge_server(self, own: OwnState) -> int:
-        decided_ns = self._book.next_decided_ns()
-        history = History(Moment(decided_ns, decided_ns), own=own)
+        history = History(self._now(), own=own)
         return len(self._book.evaluate(history, "time"))
 
     def _judge_alive(self, summary: RunSummary, hardware: Hardware, own: OwnState) -> int:
-        points = self._histories.update_steps(summary.run_id, summary.attempt)
+        points = self._histories.list_steps(summary.run_id, summary.attempt)
         run = self._histories.describe_run(summary, points)
         gpus = self._histories.list_gpus(summary.run_id, summary.attempt, hardware)
-        hosts = self._histories.list_hosts(summary.run_id, gpus, hardware, summary.attempt)
-        decided_ns = self._book.next_decided_ns()
-        history = History(Moment(decided_ns, decided_ns), run, points, gpus, hosts, own)
+        hosts = self._histories.list_hosts(summary.run_id, summary.attempt, gpus, hardware)
+        history = History(self._now(), run, points, gpus, hosts, own)
         return len(self._book.evaluate(history, "time"))
 
     def _judge_over(self, summary: RunSummary, now_ns: int) -> int:
-        points = self._histories.update_steps(summary.run_id, summary.attempt)
+        points = self._histories.list_steps(summary.run_id, summary.attempt)
         run = self._histories.describe_run(summary, points)
-        decided_ns = self._book.next_decided_ns()
-        history = History(Moment(decided_ns, decided_ns), run, points)
+        history = History(self._now(), run, points)
         silent_ns = now_ns - summary.last_seen_ns
         num_events = 0
         if silent_ns < LATE_NS:
@@ -253,6 +250,9 @@ class AlertEvaluator:
         keep = _OUTLIVES_ITS_RUN if silent_ns < _FORGOTTEN_NS else frozenset[str]()
         self._book.end_run(history, f"the run is {summary.state}", keep)
         return num_events + 1
+
+    def _now(self) -> Moment:
+        return Moment(self._now_ns(), self._book.next_decided_ns())
 
     def _measure_own(self) -> OwnState:
         reading, now_s = self._read_own(), self._now_s()

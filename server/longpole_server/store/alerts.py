@@ -4,6 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -111,7 +112,7 @@ def make_rows(kind: type[Any], items: Sequence[object], **dumps: Callable[[Any],
 
 def read_event(row: Mapping[str, Any]) -> AlertEvent:
     """Return the event of a row of `alert_events`; times are nanoseconds."""
-    evidence = tuple(AlertEvidence(**item) for item in orjson.loads(row["evidence"]))
+    evidence = tuple(AlertEvidence(**item) for item in json.loads(row["evidence"]))
     names = [field.name for field in fields(AlertEvent) if field.name != "evidence"]
     return AlertEvent(**{name: row[name] for name in names}, evidence=evidence)
 
@@ -122,7 +123,8 @@ def read_rule(document: str) -> UserRule:
 
 
 def _dump_evidence(evidence: Sequence[AlertEvidence]) -> str:
-    return orjson.dumps([asdict(item) for item in evidence]).decode()
+    # Losses that are not finite are what an alert may be about: JSON proper cannot say that.
+    return json.dumps([asdict(item) for item in evidence])
 
 
 def _kind_of(name: str) -> pa.DataType:
