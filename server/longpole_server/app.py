@@ -3,14 +3,15 @@
 import importlib
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from longpole.spool import Spool, SpoolError, SpoolLockedError
 from longpole_server.api.access import TokenCheck
@@ -25,6 +26,7 @@ from longpole_server.ingest.normalize import KnownAttempt, Normalizer
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import open_alert_reader
+from longpole_server.read.free_queries import QueryLimits
 from longpole_server.service import ChangeFeed, Service
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
@@ -39,7 +41,8 @@ from longpole_server.service.revisions import Revisions
 from longpole_server.service.runs import RunsReader
 from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.store_service import StoreService
-from longpole_server.store import StoreConfig, open_store
+from longpole_server.sql_door import open_sql_door
+from longpole_server.store import Store, StoreConfig, open_store
 
 # By name: the pages stand above the server's layers.
 _DASHBOARDS = "longpole_dashboards.app"
@@ -105,7 +108,10 @@ def open_application(config: Config) -> Generator[Application]:
         alert_writer = store.new_alert_writer()
         opened.callback(alert_writer.close)
         alert_store = AlertStore(alert_reader, alert_writer)
-        application = _build(config, reader, SerialWriter(store.writer), spool, alert_store)
+        sql_routes = opened.enter_context(_open_sql_door(config, store))
+        application = _build(
+            config, reader, SerialWriter(store.writer), spool, alert_store, sql_routes
+        )
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -113,8 +119,20 @@ def open_application(config: Config) -> Generator[Application]:
         yield application
 
 
+def _open_sql_door(config: Config, store: Store) -> AbstractContextManager[Sequence[Route]]:
+    if config.no_sql_door:
+        return nullcontext(())
+    limits = QueryLimits(config.sql_max_s, config.sql_max_memory_bytes, config.sql_max_rows)
+    return open_sql_door(store, limits, config.token)
+
+
 def _build(
-    config: Config, reader: Reader, writer: SerialWriter, spool: Spool, alert_store: AlertStore
+    config: Config,
+    reader: Reader,
+    writer: SerialWriter,
+    spool: Spool,
+    alert_store: AlertStore,
+    sql_routes: Sequence[Route],
 ) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts)
@@ -161,6 +179,7 @@ def _build(
             ],
             token_check=authorize,
             max_import_bytes=config.max_import_bytes,
+            sql_routes=sql_routes,
         )
     )
     _mount_dashboards(api, service)

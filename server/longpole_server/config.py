@@ -53,6 +53,14 @@ def parse_size(text: str) -> int:
     return num_bytes
 
 
+def parse_count(text: str) -> int:
+    """Read a positive whole number."""
+    number = int(text)
+    if number <= 0:
+        raise ValueError(f"{text!r} is not a positive number")
+    return number
+
+
 def parse_seconds(text: str) -> float:
     """Read a positive number of seconds."""
     seconds = float(text)
@@ -147,6 +155,19 @@ class Config:
         default=None,
         repr=False,
         metadata=_option("addresses of other services as apprise writes them", secret=True),
+    )
+    no_sql_door: bool = field(
+        default=False,
+        metadata=_option("do not answer people's own SQL at /clickhouse/", parse_flag),
+    )
+    sql_max_s: float = field(
+        default=30.0, metadata=_option("longest that a query of people's own runs", parse_seconds)
+    )
+    sql_max_memory_bytes: int = field(
+        default=1 << 30, metadata=_option("most memory of a query of people's own", parse_size)
+    )
+    sql_max_rows: int = field(
+        default=1_000_000, metadata=_option("most rows of its answer", parse_count)
     )
     ports_file: Path | None = field(
         default=None, metadata=_option("write the ports as JSON once listening", Path)

@@ -4,7 +4,8 @@
     ├── ConfigError           the operator asked for something impossible
     ├── NotFoundError         no such run, step, trajectory, ...
     ├── BadRequestError       the caller sent something we refuse, with the reason
-    │   └── TooLargeError     over a size limit
+    │   ├── TooLargeError     over a size limit
+    │   └── QueryRefusedError people's own SQL that does more than read what it may
     ├── UnreadableLogError    a log file with nothing to diagnose in it
     ├── StoreError            the database refused or failed
     │   └── StoreLockedError  another process holds the data directory
@@ -54,6 +55,22 @@ class TooLargeError(BadRequestError):
     """The caller sent more than a limit allows."""
 
     code = "too_large"
+
+
+class QueryRefusedError(BadRequestError):
+    """A query of people's own does more than read what it may.
+
+    Args:
+        message: One sentence for people.
+        number: ClickHouse's number for this kind of error.
+        hint: What to do about it, or an empty string.
+    """
+
+    code = "query_refused"
+
+    def __init__(self, message: str, number: int, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.number = number
 
 
 class UnreadableLogError(ServerError):

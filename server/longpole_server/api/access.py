@@ -57,15 +57,24 @@ class TokenCheck:
 
 
 class AccessMiddleware:
-    """Lets requests and websockets in that carry the token or the session cookie."""
+    """Lets requests and websockets in that carry the token or the session cookie.
 
-    def __init__(self, app: ASGIApp, check: TokenCheck) -> None:
+    Args:
+        app: What is behind it.
+        check: Knows the token.
+        own_paths: Of routes that check the token themselves, in the way of their protocol.
+    """
+
+    def __init__(
+        self, app: ASGIApp, check: TokenCheck, own_paths: frozenset[str] = frozenset()
+    ) -> None:
         self._app = app
         self._check = check
+        self._open_paths = _OPEN_PATHS | _OTLP_PATHS | own_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or refuse."""
-        if scope["type"] not in {"http", "websocket"} or scope["path"] in _OPEN_PATHS | _OTLP_PATHS:
+        if scope["type"] not in {"http", "websocket"} or scope["path"] in self._open_paths:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)

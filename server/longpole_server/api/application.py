@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from longpole import __version__
 from longpole_server.api.access import AccessMiddleware, TokenCheck
@@ -28,6 +28,7 @@ from longpole_server.service import Service
 from longpole_server.service.importing import LogImporter
 
 PREFIX = "/api/v1"
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class ApiParts:
         otlp_routes: Receivers that stand at the root.
         token_check: Who may call; None lets everyone.
         max_import_bytes: Largest log taken by import.
+        sql_routes: The door for people's own SQL; they check the token themselves.
     """
 
     service: Service
@@ -47,6 +49,7 @@ class ApiParts:
     collect_metrics: CollectMetrics
     token_check: TokenCheck | None
     max_import_bytes: int
+    sql_routes: Sequence[Route] = ()
 
 
 def create_api(parts: ApiParts) -> FastAPI:
@@ -61,6 +64,7 @@ def create_api(parts: ApiParts) -> FastAPI:
     )
     add_error_handlers(api)
     api.router.routes.extend(parts.otlp_routes)
+    api.router.routes.extend(parts.sql_routes)
     for router in (
         create_state_router(parts.check_ready),
         create_alerts_router(parts.service.alerts),
@@ -76,22 +80,24 @@ def create_api(parts: ApiParts) -> FastAPI:
     api.include_router(create_own_metrics_router(parts.collect_metrics))
     api.include_router(_create_unknown_router())
     if parts.token_check is not None:
-        api.add_middleware(AccessMiddleware, check=parts.token_check)
+        api.add_middleware(
+            AccessMiddleware,
+            check=parts.token_check,
+            own_paths=frozenset(route.path for route in parts.sql_routes),
+        )
     return api
 
 
 def _create_unknown_router() -> APIRouter:
-    """Return routes that answer what nothing else under `/api` and `/v1` does."""
+    """Return routes that answer what nothing else under these paths does."""
     router = APIRouter()
 
     async def refuse_unknown() -> None:
         raise HTTPException(404)
 
-    for path in ("/api", "/api/{rest:path}", "/v1", "/v1/{rest:path}"):
+    for path in ("/api", "/v1", "/clickhouse"):
+        router.add_api_route(path, refuse_unknown, methods=_METHODS, include_in_schema=False)
         router.add_api_route(
-            path,
-            refuse_unknown,
-            methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
-            include_in_schema=False,
+            f"{path}/{{rest:path}}", refuse_unknown, methods=_METHODS, include_in_schema=False
         )
     return router

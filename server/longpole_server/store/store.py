@@ -1,5 +1,7 @@
 """Opening the store: the lock, the database, its migrations, and the one writer."""
 
+from collections.abc import Mapping
+
 from longpole_server.errors import StoreError
 from longpole_server.store import migrations
 from longpole_server.store.alerts import AlertWriter
@@ -7,6 +9,7 @@ from longpole_server.store.client import (
     READ_SETTINGS,
     WRITE_SETTINGS,
     Client,
+    Setting,
     StoreConfig,
     connect,
     create_database,
@@ -42,6 +45,19 @@ class Store:
             StoreError: The database failed.
         """
         return connect(self._config, READ_SETTINGS)
+
+    @property
+    def database(self) -> str:
+        """Name of the database that holds the tables."""
+        return self._config.database
+
+    def new_limited_client(self, settings: Mapping[str, Setting]) -> Client:
+        """Open a connection with settings of the caller's. Its owner closes it before the store.
+
+        Raises:
+            StoreError: The database failed, or does not accept a setting.
+        """
+        return connect(self._config, settings)
 
     def new_alert_writer(self) -> AlertWriter:
         """Open a writer of alerts. Its owner closes it before the store.

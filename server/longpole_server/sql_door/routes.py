@@ -1,0 +1,147 @@
+"""Routes at `/clickhouse/`: the statement in the body or as `query=`, the answer in its format."""
+
+import asyncio
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from longpole_server.errors import BusyError, QueryRefusedError, ServerError, TooLargeError
+from longpole_server.read.free_queries import FreeAnswer, FreeQueries, FreeQuery
+from longpole_server.sql_door.hello import is_hello, make_hello
+from longpole_server.sql_door.requests import SqlRequest, read_request
+from longpole_server.sql_door.responses import AUTHENTICATION_FAILED, make_answer, make_failure
+
+PREFIX = "/clickhouse"
+_NOT_IMPLEMENTED = 48
+_MAX_BODY_BYTES = 512 << 10
+_MAX_WAITING = 16
+
+# Tells whether a text is the server's token.
+TokenEquals = Callable[[str], bool]
+
+
+def create_sql_routes(
+    queries: FreeQueries, executor: Executor, token: str | None
+) -> tuple[Route, ...]:
+    """Return the routes.
+
+    Args:
+        queries: Answers.
+        executor: Runs them: its threads are kept from other requests.
+        token: The password of every user; None lets everyone ask.
+    """
+    door = _Door(queries, executor, token)
+    return (
+        Route(f"{PREFIX}/ping", _answer_ping, methods=["GET"]),
+        Route(PREFIX, door.answer, methods=["GET", "POST"]),
+        Route(f"{PREFIX}/", door.answer, methods=["GET", "POST"]),
+    )
+
+
+class _Door:
+    def __init__(self, queries: FreeQueries, executor: Executor, token: str | None) -> None:
+        self._queries = queries
+        self._executor = executor
+        self._token = token.encode() if token is not None else None
+        self._num_waiting = 0
+        self._server: tuple[str, str] | None = None
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            self._check_token(request)
+            body = await _read_body(request)
+            asked = read_request(
+                request.query_params.multi_items(),
+                request.headers,
+                body,
+                self._queries.database,
+            )
+            return await self._answer(asked)
+        except ServerError as error:
+            return make_failure(error)
+
+    async def _answer(self, asked: SqlRequest) -> Response:
+        if not asked.query.sql.strip():
+            return PlainTextResponse("Ok.\n")
+        version, timezone = await self._describe_server()
+        if is_hello(asked.query.sql.encode()) and asked.client_revision:
+            body = make_hello("Longpole", version, timezone, asked.client_revision)
+            return make_answer(body, "Native", timezone, asked.query_id, takes_gzip=False)
+        answer = await self._run(asked.query)
+        return await asyncio.to_thread(
+            make_answer,
+            answer.body,
+            answer.form,
+            timezone,
+            asked.query_id or secrets.token_hex(16),
+            asked.takes_gzip,
+        )
+
+    async def _describe_server(self) -> tuple[str, str]:
+        if self._server is None:
+            answer = await self._run(FreeQuery("SELECT version(), timezone()"))
+            version, _, timezone = answer.body.decode().strip().partition("\t")
+            self._server = version, timezone
+        return self._server
+
+    async def _run(self, query: FreeQuery) -> FreeAnswer:
+        if self._num_waiting >= _MAX_WAITING:
+            raise BusyError("Too many queries wait already.", 5.0)
+        self._num_waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._executor, self._queries.answer, query)
+        finally:
+            self._num_waiting -= 1
+
+    def _check_token(self, request: Request) -> None:
+        if self._token is None:
+            return
+        for password in _list_passwords(request.headers, request.query_params):
+            if hmac.compare_digest(password.encode("utf-8", "replace"), self._token):
+                return
+        raise QueryRefusedError(
+            "Authentication failed: the password is not this server's token.",
+            AUTHENTICATION_FAILED,
+            hint="Give any user, and LONGPOLE_TOKEN as password.",
+        )
+
+
+def _list_passwords(headers: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
+    """Return what a client gave as password, in the places where ClickHouse looks for one."""
+    found = [headers.get("x-clickhouse-key"), parameters.get("password")]
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        found.append(credentials.strip())
+    elif scheme.lower() == "basic":
+        try:
+            decoded = base64.b64decode(credentials.strip(), validate=True)
+        except (binascii.Error, ValueError):
+            decoded = b""
+        found.append(decoded.partition(b":")[2].decode("utf-8", "replace"))
+    return [password for password in found if password]
+
+
+async def _read_body(request: Request) -> bytes:
+    kind = request.headers.get("content-type", "")
+    if kind.startswith("multipart/"):
+        raise QueryRefusedError("External tables are not taken here.", _NOT_IMPLEMENTED)
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise QueryRefusedError("A compressed query is not taken here.", _NOT_IMPLEMENTED)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY_BYTES:
+            raise TooLargeError(f"The query is larger than {_MAX_BODY_BYTES:,} bytes.")
+    return bytes(body)
+
+
+async def _answer_ping(_: Request) -> Response:
+    return PlainTextResponse("Ok.\n")
