@@ -342,7 +342,6 @@ def test_functions_that_reach_out_are_closed(client: Client):
         "Dictionary",
         "Embedded Dictionary",
         "Introspection",
-        "Internal",
         "Machine Learning",
     }
     for row in rows:
