@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, Command] = {
     "demo": Command("longpole_sim.cli", "agent", "a simulated training run"),
     "import": Command("longpole_server.cli.import_log", "analysis", "send a log to a server"),
     "diagnose": Command("longpole_server.cli.diagnose", "analysis", "what a log is waiting for"),
+    "alerts": Command("longpole_server.cli.alerts", "server", "try channels and alert rules"),
     "migrate": Command("longpole_server.cli.migrate", "server", "bring a store up to date"),
 }
 

@@ -103,7 +103,7 @@ def _judge(
     subject = Subject(history.entity, history.run)
     fingerprint = subject.fingerprint(rule)
     suppressed = find_suppression(rule, history)
-    if suppressed is not None:
+    if suppressed is not None and judgement.is_judged:
         evaluation.inputs.append(
             (rule.rule_id, _describe(history, judgement, "quiet", quiet_because=suppressed))
         )

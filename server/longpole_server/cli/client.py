@@ -1,6 +1,7 @@
 """Talks to a running server from the command line."""
 
 import http.client
+import io
 import ipaddress
 import json
 import os
@@ -88,6 +89,12 @@ class ServerClient:
             "Content-Length": str(num_bytes),
         }
         return self._request(path, body, headers)
+
+    def post_json(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Send an object to `/api/v1<path>` and return the answer. Raises as `get`."""
+        body = json.dumps(document).encode()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        return self._request(path, io.BytesIO(body), headers)
 
     def _request(
         self, path: str, body: IO[bytes] | None, headers: Mapping[str, str]

@@ -112,7 +112,7 @@ class AlertDeliverer:
     def test_channels(self) -> Sequence[ChannelTest]:
         """Send a sample to every channel and say what each answered."""
         notice = make_sample(self._now_ns(), self._base_url)
-        return [test_channel(channel, notice) for channel in self._channels.values()]
+        return [try_channel(channel, notice) for channel in self._channels.values()]
 
     def _describe(self, channel: Channel) -> ChannelStatus:
         record = self._outbox.records[channel.name]
@@ -237,7 +237,7 @@ class AlertDeliverer:
                     return
 
 
-def test_channel(channel: Channel, notice: Notice) -> ChannelTest:
+def try_channel(channel: Channel, notice: Notice) -> ChannelTest:
     """Send a sample and say what the channel answered."""
     try:
         channel.send(notice)

@@ -56,6 +56,8 @@ def compare(
     if not firing:
         side = "not above" if comparison == "above" else "not below"
         quiet = f"{format_number(value, unit)} is {side} {format_number(fire, unit)}"
+        if value == fire == 0:
+            quiet = "there is nothing of it"
         if not cleared and math.isfinite(clear):
             quiet += f", but beyond {format_number(clear, unit)}"
     return Judgement(
