@@ -11,6 +11,7 @@ from longpole.conventions import stages
 from longpole_server.analysis.decomposition import decompose
 from longpole_server.analysis.window import summarise_window
 from longpole_server.errors import NotFoundError
+from longpole_server.model.cluster import ClusterNow, GpuState
 from longpole_server.model.comparison import (
     ComparedWindow,
     Comparison,
@@ -19,23 +20,12 @@ from longpole_server.model.comparison import (
 )
 from longpole_server.model.diagnosis import (
     Diagnosis,
-    Entity,
-    Evidence,
-    Finding,
-    Mfu,
-    NextLook,
-    Outside,
-    Reference,
-    StepVerdict,
-    Throughput,
 )
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
-    Confidence,
     Gap,
-    Note,
     OutsideStage,
     StageTime,
     Step,
@@ -52,9 +42,20 @@ from longpole_server.service import (
 )
 from longpole_server.service.comparing import compare_config
 from longpole_server.service.interface import LAST_STEPS
+from support.dashboard_fake_alarms import fill_alerts
 from support.dashboard_fake_alerts import FakeAlerts
+from support.dashboard_fake_cluster import add_spare_nodes, make_lanes, make_node_gpus, make_nodes
+from support.dashboard_fake_diagnosis import make_diagnosis, make_verdict
+from support.dashboard_fake_runs import (
+    ASYNC_RUN,
+    BARE_RUN,
+    BASELINE_RUN,
+    HANGING_RUN,
+    LIVE_RUN,
+    make_specs,
+)
+from support.dashboard_fake_samples import make_metric, make_parts
 from support.dashboard_workload import (
-    ASYNC_STAGES,
     PlannedStep,
     RunSpec,
     S,
@@ -64,96 +65,27 @@ from support.dashboard_workload import (
     plan_steps,
 )
 
-LIVE_RUN = "math/grpo-qwen3-8b"
-HANGING_RUN = "code/ppo-llama-70b"
-ASYNC_RUN = "agents/dapo-qwen3-32b"
-BARE_RUN = "import/verl-gsm8k"
+__all__ = ["ASYNC_RUN", "BARE_RUN", "BASELINE_RUN", "HANGING_RUN", "LIVE_RUN", "FakeService"]
+
 _PLAN_LIMIT = 400
-
-
-def make_specs(now_ns: int) -> tuple[RunSpec, ...]:
-    """Return the runs of a small team: live, resumed, hanging, asynchronous, imported, over."""
-    return (
-        RunSpec(
-            LIVE_RUN,
-            "grpo-qwen3-8b-math",
-            seed=3,
-            start_ns=now_ns - 3390 * S,
-            resume_at=12,
-            config={
-                "rollout.n": "8",
-                "data.train_batch_size": "32",
-                "data.max_response_length": "8192",
-                "actor.ppo_mini_batch_size": "32",
-                "rollout.gpu_memory_utilization": "0.85",
-                "trainer.logger": "longpole",
-            },
-        ),
-        RunSpec(
-            HANGING_RUN,
-            "ppo-llama-70b-code",
-            seed=5,
-            start_ns=now_ns - 1490 * S,
-            hang_at=(9, stages.UPDATE_WEIGHTS),
-            state="stalled",
-            algorithm="ppo",
-            hosts=("node-b1",),
-        ),
-        RunSpec(
-            ASYNC_RUN,
-            "dapo-qwen3-32b-agents",
-            seed=9,
-            start_ns=now_ns - 2600 * S,
-            stage_seconds=ASYNC_STAGES,
-            algorithm="dapo",
-            mode="fully_async",
-            hosts=("node-c1", "node-c2"),
-            has_mfu=False,
-            has_trajectories=False,
-            staleness=2.0,
-        ),
-        RunSpec(
-            "math/grpo-qwen3-8b-baseline",
-            "grpo-qwen3-8b-baseline",
-            seed=21,
-            start_ns=now_ns - 90_000 * S,
-            num_steps=120,
-            state="finished",
-        ),
-        RunSpec(
-            "code/grpo-coder-7b",
-            "grpo-coder-7b",
-            seed=33,
-            start_ns=now_ns - 170_000 * S,
-            num_steps=47,
-            state="crashed",
-            hosts=("node-b1",),
-        ),
-        RunSpec(
-            BARE_RUN,
-            "verl-gsm8k",
-            seed=41,
-            start_ns=now_ns - 260_000 * S,
-            num_steps=18,
-            state="imported",
-            has_gpus=False,
-            has_trajectories=False,
-            time_estimated=True,
-        ),
-    )
 
 
 class FakeService:
     """Implements `longpole_server.service.Service`. What is true follows from the clock alone."""
 
-    def __init__(self, now_ns: int, specs: Sequence[RunSpec] | None = None) -> None:
+    def __init__(
+        self, now_ns: int, specs: Sequence[RunSpec] | None = None, spare_nodes: int = 2
+    ) -> None:
         self._lock = threading.Lock()
         self._now_ns = now_ns
         self._changes = ChangeFeed()
-        self.alerts = FakeAlerts()
+        self._spare_nodes = 0 if specs == () else spare_nodes
         chosen = make_specs(now_ns) if specs is None else specs
         self._specs = {spec.run_id: spec for spec in chosen}
         self._plans = {spec.run_id: tuple(islice(plan_steps(spec), _PLAN_LIMIT)) for spec in chosen}
+        self.alerts = FakeAlerts(now_ns=now_ns)
+        if specs is None:
+            fill_alerts(self.alerts, now_ns)
         self._changes.publish(now_ns)
 
     @property
@@ -167,6 +99,7 @@ class FakeService:
         """Move the clock and tell everybody."""
         with self._lock:
             self._now_ns += int(seconds * S)
+            self.alerts.now_ns = self._now_ns
         self._changes.publish(self._now_ns)
 
     def advance_past_step(self, run_id: str) -> int:
@@ -228,7 +161,7 @@ class FakeService:
             replicas=tuple(f"replica-{i}" for i in range(4)) if spec.has_trajectories else (),
             lanes=(),
             sync_phases=self._sync_phases(spec, planned),
-            diagnosis=self._diagnose(spec, [made]),
+            diagnosis=make_diagnosis(spec, [made]),
             previous=step - 1 if step - 1 in numbers else None,
             following=step + 1 if step + 1 in numbers else None,
             usual_s=median(usual) if usual else None,
@@ -275,11 +208,17 @@ class FakeService:
         if chosen is None:
             raise NotFoundError(f"Run {run_id} has no sample {trajectory_id}.")
         siblings = tuple(t for t in found if t.group_id == chosen.group_id and t is not chosen)
-        return TrajectoryDetail(chosen, _parts(chosen), siblings)
+        return TrajectoryDetail(chosen, make_parts(chosen), siblings)
+
+    def get_sibling_parts(
+        self, run_id: str, trajectory_id: str
+    ) -> Mapping[str, Sequence[TrajectoryPart]]:
+        siblings = self.get_trajectory(run_id, trajectory_id).siblings
+        return {sibling.trajectory_id: make_parts(sibling) for sibling in siblings}
 
     def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
         closed = [s for s in self.list_steps(run_id, first, last) if s.end_ns is not None]
-        return self._diagnose(self._spec(run_id), closed[-20:])
+        return make_diagnosis(self._spec(run_id), closed[-20:])
 
     def compare(
         self,
@@ -317,7 +256,7 @@ class FakeService:
             return MetricSeries(name, ())
         closed = [planned for planned in self._known(run_id) if planned.end_ns <= self._now_ns]
         points = tuple(
-            (planned.step, planned.end_ns, _metric(spec, planned, name)) for planned in closed
+            (planned.step, planned.end_ns, make_metric(spec, planned, name)) for planned in closed
         )
         return MetricSeries(name, tuple(p for p in points if not np.isnan(p[2])))
 
@@ -342,7 +281,31 @@ class FakeService:
         return GpuHeatmap(field, lanes, start_ns, bin_ns, values)
 
     def list_gpus(self) -> Sequence[GpuNow]:
-        return ()
+        return [state.now for state in self.get_cluster().gpus]
+
+    def get_cluster(self) -> ClusterNow:
+        held = [spec for spec in self._specs.values() if spec.state in ("live", "stalled")]
+        states = list[GpuState]()
+        for spec in held:
+            states += make_node_gpus(spec, list(self._known(spec.run_id)), self._now_ns)
+        states = add_spare_nodes(states, self._spare_nodes, self._now_ns)
+        states.sort(key=lambda state: (state.now.host, state.now.gpu_index))
+        return ClusterNow(self._now_ns, make_nodes(states, self._now_ns), tuple(states))
+
+    def get_cluster_heatmap(
+        self, field: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> GpuHeatmap:
+        bin_ns = max(S, -(-(end_ns - start_ns) // max_bins))
+        bins = max(1, -(-(end_ns - start_ns) // bin_ns))
+        lanes = make_lanes(self.get_cluster().gpus)
+        centres = start_ns + (np.arange(bins, dtype=np.int64) * bin_ns) + bin_ns // 2
+        values = np.full((len(lanes), bins), 0.01, dtype=np.float32)
+        for spec in self._specs.values():
+            rows = [index for index, lane in enumerate(lanes) if lane.run_id == spec.run_id]
+            if rows:
+                known = list(self._known(spec.run_id))
+                values[rows] = make_heatmap(spec, known, field, centres, self._now_ns)[: len(rows)]
+        return GpuHeatmap(field, lanes, start_ns, bin_ns, values)
 
     def register_scrape_targets(self, registration: Registration) -> int:
         return len(registration.targets)
@@ -411,7 +374,7 @@ class FakeService:
         )
         rate = planned.tokens / duration_s / spec.gpu_count if duration_s else None
         mfu = 0.36 + 0.01 * np.sin(planned.step) if closed and spec.has_mfu else None
-        verdict, confidence = _verdict(spec)
+        verdict, confidence = make_verdict(spec)
         return Step(
             run_id=spec.run_id,
             step=planned.step,
@@ -468,7 +431,9 @@ class FakeService:
             staleness_max=spec.staleness,
             verdict=newest.verdict if newest else None,
             confidence=newest.confidence if newest else None,
-            open_alerts=None,
+            open_alerts=sum(
+                alert.run_id == spec.run_id for alert in self.alerts.list_alerts("firing")
+            ),
             open_stage=None if over else self._open_stage(spec),
             time_estimated=spec.time_estimated,
         )
@@ -529,224 +494,3 @@ class FakeService:
             phases.append(SyncPhase(name, start, end))
             start = end
         return tuple(phases)
-
-    def _diagnose(self, spec: RunSpec, closed: Sequence[Step]) -> Diagnosis:
-        closed = [step for step in closed if step.duration_s is not None]
-        verdict, confidence = _verdict(spec) if closed else (None, None)
-        total = sum(step.duration_s or 0.0 for step in closed)
-        shares: dict[str, float] = {}
-        for step in closed:
-            for stage in step.stages:
-                shares[stage.stage] = shares.get(stage.stage, 0.0) + stage.exclusive_s / total
-            shares["unattributed"] = (
-                shares.get("unattributed", 0.0) + (step.unattributed_s or 0.0) / total
-            )
-        rates = [s.throughput_tokens_per_s_per_gpu or 0.0 for s in closed]
-        outside_s = sum(out.duration_s for step in closed for out in step.outside)
-        return Diagnosis(
-            run_id=spec.run_id,
-            run_name=spec.name,
-            system="verl",
-            mode=spec.mode,
-            first_step=closed[0].step if closed else None,
-            last_step=closed[-1].step if closed else None,
-            num_judged=len(closed),
-            excluded=(),
-            verdict=verdict,
-            cause="rollout.unexplained" if verdict == "async.trainer_starved" else None,
-            confidence=confidence,
-            summary=_summary_sentence(verdict),
-            recoverable_s_per_step=21.4 if verdict == "rollout.long_tail" else None,
-            recoverable_gpu_hours_per_day=85.0 if verdict == "rollout.long_tail" else None,
-            shares=shares,
-            outside=(
-                {"testing": Outside(outside_s / len(closed), outside_s / total)}
-                if outside_s
-                else {}
-            ),
-            throughput=Throughput(
-                median(rates) if rates else None, None, None, spec.gpu_count, None
-            ),
-            mfu={
-                "actor": Mfu(0.363, "reported")
-                if spec.has_mfu
-                else Mfu(None, None, "the model's configuration is not known"),
-            },
-            evidence=_evidence(verdict, shares),
-            findings=_findings(spec, closed),
-            next=_next_looks(verdict),
-            data_quality=(
-                Note("time.estimated", "info", "The log has no times; the axis is estimated."),
-            )
-            if spec.time_estimated
-            else (),
-            steps=tuple(
-                StepVerdict(step.step, step.duration_s or 0.0, verdict, confidence, {})
-                for step in closed
-            ),
-        )
-
-
-def _verdict(spec: RunSpec) -> tuple[str, Confidence]:
-    if spec.mode != "sync":
-        return "async.trainer_starved", "medium"
-    if not spec.has_trajectories:
-        return "rollout.unexplained", "low"
-    return "rollout.long_tail", "high"
-
-
-def _summary_sentence(verdict: str | None) -> str:
-    sentences = {
-        "rollout.long_tail": (
-            "Generation takes 60 % of every step, and its last 36 % is spent on 13 of 256 samples: "
-            "15 GPUs idle while the longest answers finish."
-        ),
-        "rollout.unexplained": (
-            "Generation takes 60 % of every step. Nothing inside it is reported, so the cause is "
-            "not known."
-        ),
-        "async.trainer_starved": (
-            "The trainer waits 35 % of every step for samples; the rollout side is the bottleneck."
-        ),
-    }
-    return sentences.get(verdict or "", "No step has been judged yet.")
-
-
-def _evidence(verdict: str | None, shares: dict[str, float]) -> tuple[Evidence, ...]:
-    if verdict == "rollout.long_tail":
-        gen = shares.get(stages.GEN, 0.0)
-        return (
-            Evidence(
-                "share/gen", gen, "1", Reference("threshold", 0.4), "supports", "outer", "spans"
-            ),
-            Evidence(
-                "rollout/slowest_of_gen",
-                0.97,
-                "1",
-                Reference("threshold", 0.85),
-                "supports",
-                "inner",
-                "trajectories",
-            ),
-            Evidence(
-                "rollout/slowest_to_mean_time",
-                3.1,
-                "1",
-                Reference("threshold", 1.5),
-                "supports",
-                "inner",
-                "trajectories",
-            ),
-            Evidence(
-                "rollout/slowest_to_mean_tokens",
-                3.0,
-                "1",
-                Reference("threshold", 1.5),
-                "supports",
-                "inner",
-                "trajectories",
-            ),
-            Evidence(
-                "perf/mfu/actor",
-                0.363,
-                "1",
-                Reference("baseline", 0.359),
-                "supports",
-                "other_side",
-                "scalars",
-            ),
-            Evidence(
-                "preemptions",
-                0.7,
-                "1",
-                Reference("threshold", 5.0),
-                "contradicts",
-                "inner",
-                "trajectories",
-            ),
-        )
-    if verdict is None:
-        return ()
-    stage = stages.TRAINER_WAIT if verdict.startswith("async") else stages.GEN
-    value = shares.get(stage, 0.0)
-    return (
-        Evidence(
-            f"share/{stage}", value, "1", Reference("threshold", 0.2), "supports", "outer", "spans"
-        ),
-    )
-
-
-def _next_looks(verdict: str | None) -> tuple[NextLook, ...]:
-    if verdict != "rollout.long_tail":
-        return (NextLook("Report trajectories to see inside generation.", ()),) if verdict else ()
-    return (
-        NextLook(
-            "Partial rollout: stopping at 90 % of the samples ends generation 21.4 s earlier.",
-            ("algorithm.partial_rollout",),
-        ),
-        NextLook("Batch by expected length, or abort overlong samples early.", ("data.sampler",)),
-        NextLook(
-            "Let the trainer start while the tail finishes: an asynchronous pipeline.",
-            ("async_training.staleness_threshold", "trainer.mode"),
-        ),
-    )
-
-
-def _findings(spec: RunSpec, closed: Sequence[Step]) -> tuple[Finding, ...]:
-    if not closed or not spec.has_gpus:
-        return ()
-    first, last = closed[0].step, closed[-1].step
-    return (
-        Finding(
-            "gpu.idle",
-            "info",
-            None,
-            first,
-            last,
-            "All GPUs stand idle for 2.1 s a step while rewards are computed.",
-        ),
-        Finding(
-            "straggler.gpu",
-            "warning",
-            Entity("gpu", f"{spec.hosts[0]}/3"),
-            first,
-            last,
-            f"GPU 3 on {spec.hosts[0]} runs at 87 % of the others' clock under load.",
-        ),
-    )
-
-
-def _parts(trajectory: Trajectory) -> tuple[TrajectoryPart, ...]:
-    turns = trajectory.turns or 1
-    clock = trajectory.start_ns
-    parts = list[TrajectoryPart]()
-
-    def add(kind: str, name: str, seconds: float, turn: int | None) -> None:
-        nonlocal clock
-        end = clock + int(seconds * S)
-        parts.append(TrajectoryPart(kind, name, clock, end, turn, None, None))
-        clock = end
-
-    add("queue", "queue", trajectory.queue_s or 0.0, None)
-    for turn in range(1, turns + 1):
-        add("generate", "generate", (trajectory.generate_s or 0.0) / turns, turn)
-        if turn < turns:
-            add("tool", "python", (trajectory.tool_s or 0.0) / (turns - 1), turn)
-    add("score", "math_verify", trajectory.score_s or 0.0, None)
-    return tuple(parts)
-
-
-def _metric(spec: RunSpec, planned: PlannedStep, name: str) -> float:
-    rng = np.random.default_rng((spec.seed, planned.step, len(name)))
-    step = planned.step
-    levels = {
-        "reward_mean": 0.34 + 0.30 * (1 - np.exp(-step / 28)) + rng.normal(0, 0.012),
-        "response_length_mean": planned.response_length,
-        "kl_ref": 0.002 + 0.00011 * step + abs(rng.normal(0, 0.0003)),
-        "entropy": 0.62 * np.exp(-step / 90) + rng.normal(0, 0.008),
-        "clip_fraction": 0.11 + 0.02 * np.sin(step / 4) + abs(rng.normal(0, 0.008)),
-        "truncated_ratio": 0.02 + 0.001 * step,
-        "grad_norm": 0.21 + abs(rng.normal(0, 0.03)),
-        "staleness_max": spec.staleness if spec.staleness is not None else np.nan,
-    }
-    return float(levels.get(name, np.nan))

@@ -46,8 +46,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--empty", action="store_true", help="without any run")
+    parser.add_argument("--spare-nodes", type=int, default=2, help="nodes that no run uses")
     options = parser.parse_args()
-    service = FakeService(time.time_ns(), specs=() if options.empty else None)
+    specs = () if options.empty else None
+    service = FakeService(time.time_ns(), specs, options.spare_nodes)
     if options.speed:
         threading.Thread(target=_advance, args=(service, options.speed), daemon=True).start()
     server = uvicorn.Server(uvicorn.Config(make_api(service), log_level="warning"))

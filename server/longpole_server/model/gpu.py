@@ -57,7 +57,11 @@ class GpuGrant:
 
 @dataclass(frozen=True, slots=True)
 class GpuNow:
-    """The newest sample of a GPU. Fractions 0..1; None is not reported."""
+    """The newest sample of a GPU. Fractions 0..1; None is not reported.
+
+    Attributes:
+        how: Which rule joined it to its run, None while no run holds it.
+    """
 
     host: str
     gpu_uuid: str
@@ -73,6 +77,7 @@ class GpuNow:
     temperature_celsius: float | None
     run_id: str | None
     role: str | None
+    how: JoinedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

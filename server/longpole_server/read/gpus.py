@@ -55,8 +55,8 @@ def list_gpus(pool: ClientPool, since_ns: int) -> Sequence[GpuNow]:
     gpus: list[GpuNow] = []
     for row in make_records(pool.query(_LATEST, parameters)):
         holder = _find_holder(held[row["gpu_uuid"]], row["ts_ns"])
-        run_id, role = (holder.run_id, holder.role) if holder else (None, None)
-        gpus.append(GpuNow(**row, run_id=run_id, role=role))
+        held_by = (holder.run_id, holder.role, holder.how) if holder else (None, None, None)
+        gpus.append(GpuNow(**row, run_id=held_by[0], role=held_by[1], how=held_by[2]))
     return gpus
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from longpole_server.model.cluster import GpuMinute, NodeNow
 from longpole_server.model.comparison import Quantiles, SampleMetric
 from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import GpuGrant, GpuHeatmap, GpuHolder, GpuNow, RunGpu
@@ -13,6 +14,7 @@ from longpole_server.model.records import (
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
 from longpole_server.read import (
+    cluster,
     discovery,
     distributions,
     gpus,
@@ -121,6 +123,12 @@ class Reader:
         """Return where a sample's time went, in order of time."""
         return trajectories.list_parts(self._pool, run_id, trajectory_id)
 
+    def list_parts_of(
+        self, run_id: str, attempt: int, trajectory_ids: Sequence[str]
+    ) -> Mapping[str, Sequence[TrajectoryPart]]:
+        """Return where the time of several samples of one attempt went, in one query."""
+        return trajectories.list_parts_of(self._pool, run_id, attempt, trajectory_ids)
+
     def list_group(
         self, run_id: str, attempt: int, step: int, group_id: str
     ) -> Sequence[Trajectory]:
@@ -163,6 +171,14 @@ class Reader:
     def list_gpus(self, since_ns: int) -> Sequence[GpuNow]:
         """Return the newest sample of each GPU seen since a time."""
         return gpus.list_gpus(self._pool, since_ns)
+
+    def list_nodes(self, since_ns: int) -> Sequence[NodeNow]:
+        """Return the newest sample of each node that sent one since a time, by name."""
+        return cluster.list_nodes(self._pool, since_ns)
+
+    def get_gpu_minutes(self, since_ns: int) -> Mapping[tuple[str, str], GpuMinute]:
+        """Return what each GPU did since a time, by node and uuid."""
+        return cluster.get_gpu_minutes(self._pool, since_ns)
 
     def get_gpu_heatmap(
         self, lanes: Sequence[RunGpu], field: str, start_ns: int, end_ns: int, max_bins: int

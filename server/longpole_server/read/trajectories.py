@@ -1,10 +1,11 @@
 """Samples of a step, and where one sample's time went."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 from longpole_server.model.records import UNKNOWN_STEP
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
-from longpole_server.read.pool import ClientPool
+from longpole_server.read.pool import ClientPool, make_records
 
 # A sample of unknown step belongs to the step whose window holds its end.
 _OF_STEP = """
@@ -59,6 +60,12 @@ WHERE run_id = {run_id:String} AND trajectory_id = {trajectory_id:String}
   )
 ORDER BY start_ns, end_ns, span_id
 """
+_PARTS_OF = """
+SELECT * FROM trajectory_spans FINAL
+WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
+  AND trajectory_id IN {trajectory_ids:Array(String)}
+ORDER BY trajectory_id, start_ns, end_ns, span_id
+"""
 
 
 def list_trajectories(
@@ -112,6 +119,19 @@ def list_parts(pool: ClientPool, run_id: str, trajectory_id: str) -> Sequence[Tr
     """Return where a sample's time went, in order of time."""
     parameters = {"run_id": run_id, "trajectory_id": trajectory_id}
     return pool.select(TrajectoryPart, _PARTS, parameters)
+
+
+def list_parts_of(
+    pool: ClientPool, run_id: str, attempt: int, trajectory_ids: Sequence[str]
+) -> Mapping[str, Sequence[TrajectoryPart]]:
+    """Return where the time of several samples of one attempt went, by sample."""
+    found: dict[str, list[TrajectoryPart]] = {name: [] for name in trajectory_ids}
+    parameters = {"run_id": run_id, "attempt": attempt, "trajectory_ids": list(trajectory_ids)}
+    names = [field.name for field in fields(TrajectoryPart)]
+    for row in make_records(pool.query(_PARTS_OF, parameters)):
+        part = TrajectoryPart(**{name: row[name] for name in names})
+        found[row["trajectory_id"]].append(part)
+    return found
 
 
 def list_group(

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
-from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
+from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
 
@@ -138,6 +139,15 @@ class Service(Protocol):
         """Return one sample with its parts and its group's siblings."""
         ...
 
+    def get_sibling_parts(
+        self, run_id: str, trajectory_id: str
+    ) -> Mapping[str, Sequence[TrajectoryPart]]:
+        """Return where the time of the other samples of a sample's group went, by their ids.
+
+        Of large groups the first 64 by id.
+        """
+        ...
+
     def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
         """Diagnose a range; without one, the last 20 judged steps."""
         ...
@@ -168,6 +178,16 @@ class Service(Protocol):
 
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return the newest sample of every GPU seen in the last day."""
+        ...
+
+    def get_cluster(self) -> ClusterNow:
+        """Return all nodes and GPUs seen in the last day, and what they did in the last minute."""
+        ...
+
+    def get_cluster_heatmap(
+        self, field: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> GpuHeatmap:
+        """Return one GPU field of every GPU, held by a run or not, as `get_gpu_heatmap` does."""
         ...
 
     def register_scrape_targets(self, registration: Registration) -> int:

@@ -13,16 +13,18 @@ from longpole_server.analysis.gaps import find_gaps
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.diagnosis import diagnose, diagnose_step
 from longpole_server.errors import BadRequestError, NotFoundError
+from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
-from longpole_server.model.trajectory import Trajectory, TrajectoryDetail
+from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.read import Reader
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
+from longpole_server.service.cluster import read_cluster, read_cluster_heatmap
 from longpole_server.service.comparing import Comparer
 from longpole_server.service.conversions import (
     gpus_between,
@@ -49,6 +51,7 @@ from longpole_server.service.timeline import list_lanes, list_sync_phases
 MAX_TRAJECTORIES = 10_001
 GPU_FIELDS = frozenset(metric.column for metric in GPU_METRICS)
 _MAX_GAP_BINS = 600
+_MAX_SIBLINGS = 64
 _DAY_NS = 86_400 * 10**9
 
 
@@ -198,20 +201,27 @@ class StoreService:
         sample = self._reader.find_trajectory(run_id, trajectory_id)
         if sample is None:
             raise NotFoundError(f"no sample {trajectory_id!r} in run {run_id!r}")
-        siblings: Sequence[Trajectory] = ()
-        if sample.group_id is not None:
-            siblings = [
-                other
-                for other in self._reader.list_group(
-                    run_id, sample.attempt, sample.step, sample.group_id
-                )
-                if other.trajectory_id != trajectory_id
-            ]
         return TrajectoryDetail(
             trajectory=sample,
             spans=tuple(self._reader.list_trajectory_parts(run_id, trajectory_id)),
-            siblings=tuple(siblings),
+            siblings=tuple(self._list_siblings(sample)),
         )
+
+    def get_sibling_parts(
+        self, run_id: str, trajectory_id: str
+    ) -> Mapping[str, Sequence[TrajectoryPart]]:
+        """Return where the time of the other samples of a sample's group went, by their ids."""
+        sample = self._reader.find_trajectory(run_id, trajectory_id)
+        if sample is None:
+            raise NotFoundError(f"no sample {trajectory_id!r} in run {run_id!r}")
+        names = sorted(other.trajectory_id for other in self._list_siblings(sample))
+        return self._reader.list_parts_of(run_id, sample.attempt, names[:_MAX_SIBLINGS])
+
+    def _list_siblings(self, sample: Trajectory) -> Sequence[Trajectory]:
+        if sample.group_id is None:
+            return ()
+        group = self._reader.list_group(sample.run_id, sample.attempt, sample.step, sample.group_id)
+        return [other for other in group if other.trajectory_id != sample.trajectory_id]
 
     def diagnose(self, run_id: str, first: int | None = None, last: int | None = None) -> Diagnosis:
         """Diagnose a range; without one, the last 20 judged steps.
@@ -283,12 +293,7 @@ class StoreService:
         self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int
     ) -> GpuHeatmap:
         """Return one GPU field of the run's GPUs, binned by mean to at most `max_bins`."""
-        if field not in GPU_FIELDS:
-            raise BadRequestError(
-                f"no GPU field {field!r}", hint=f"one of: {', '.join(sorted(GPU_FIELDS))}"
-            )
-        if end_ns <= start_ns or max_bins < 1:
-            raise BadRequestError("the range must have an end after its start, and a bin at least")
+        _check_heatmap(field, start_ns, end_ns, max_bins)
         self._runs.list_attempts(run_id)
         lanes = gpus_between(self._reader.list_run_gpus(run_id), start_ns, end_ns)
         return self._reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
@@ -296,6 +301,17 @@ class StoreService:
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return the newest sample of every GPU seen in the last day."""
         return self._reader.list_gpus(self._now_ns() - _DAY_NS)
+
+    def get_cluster(self) -> ClusterNow:
+        """Return all nodes and GPUs seen in the last day, and what they did in the last minute."""
+        return read_cluster(self._reader, self._now_ns())
+
+    def get_cluster_heatmap(
+        self, field: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> GpuHeatmap:
+        """Return one GPU field of every GPU, held by a run or not, as `get_gpu_heatmap` does."""
+        _check_heatmap(field, start_ns, end_ns, max_bins)
+        return read_cluster_heatmap(self._reader, field, start_ns, end_ns, max_bins)
 
     def _find_step(self, run_id: str, number: int) -> Step:
         # Most steps asked for are closed; only of the open one the announcement knows more.
@@ -330,6 +346,15 @@ class StoreService:
             self._facts.read_step(step),
             self._facts.read_baseline(run_id, step.attempt, first_step),
         )
+
+
+def _check_heatmap(field: str, start_ns: int, end_ns: int, max_bins: int) -> None:
+    if field not in GPU_FIELDS:
+        raise BadRequestError(
+            f"no GPU field {field!r}", hint=f"one of: {', '.join(sorted(GPU_FIELDS))}"
+        )
+    if end_ns <= start_ns or max_bins < 1:
+        raise BadRequestError("the range must have an end after its start, and a bin at least")
 
 
 def _announced_step(run: RunSummary) -> Step | None:

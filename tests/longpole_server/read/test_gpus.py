@@ -50,7 +50,7 @@ def test_the_newest_sample_of_each_gpu_and_who_holds_it(opened: OpenedStore) -> 
     )
     assert opened.reader.list_gpus(BASE_NS) == [
         expected,
-        replace(expected, gpu_uuid="GPU-1", gpu_index=1, run_id="run-b", role="rollout"),
+        replace(expected, gpu_uuid="GPU-1", gpu_index=1, run_id="run-b", role="rollout", how="pid"),
     ]
     assert opened.reader.list_gpus(BASE_NS + 10 * SECOND_NS) == []
 

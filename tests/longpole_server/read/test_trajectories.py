@@ -135,3 +135,11 @@ def test_parts_are_those_of_the_latest_attempt_in_order(opened: OpenedStore) -> 
 def test_a_group_is_of_one_step(opened: OpenedStore) -> None:
     samples = opened.reader.list_group("samples", 1, 5, "g0")
     assert [sample.trajectory_id for sample in samples] == ["t0", "t2"]
+
+
+def test_the_parts_of_several_samples_of_one_attempt(opened: OpenedStore) -> None:
+    found = opened.reader.list_parts_of("samples", 2, ["t0", "t1"])
+    assert found["t0"] == opened.reader.list_trajectory_parts("samples", "t0")
+    assert found["t1"] == []
+    first = opened.reader.list_parts_of("samples", 1, ["t0"])["t0"]
+    assert [(part.kind, part.start_ns - BASE_NS) for part in first] == [("tool", 5)]

@@ -1,0 +1,64 @@
+"""The cluster as it is now: nodes and GPUs, with what they did in the last minute."""
+
+from dataclasses import dataclass
+
+from longpole_server.model.gpu import GpuNow
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNow:
+    """The newest sample of a node. None is not reported.
+
+    Attributes:
+        seen_ns: Time of the newest sample of the node or of one of its GPUs.
+    """
+
+    host: str
+    seen_ns: int
+    cpu_utilization_ratio: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    network_receive_bytes_per_s: float | None = None
+    network_transmit_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMinute:
+    """What one GPU did since a time. None is not reported.
+
+    Attributes:
+        num_samples: Samples since then.
+        utilization_ratio: Their mean, 0..1.
+        throttled_ratio: Part of the samples that name a slowdown reason, 0..1.
+        throttle_bits: Those reasons, as NVML's bits or-ed together.
+    """
+
+    host: str
+    gpu_uuid: str
+    num_samples: int
+    utilization_ratio: float | None
+    throttled_ratio: float | None
+    throttle_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """A GPU now and in the last minute. `minute` is None when nothing came from it since."""
+
+    now: GpuNow
+    minute: GpuMinute | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNow:
+    """Everything that was heard of in the last day.
+
+    Attributes:
+        ts_ns: When it was asked for, by the server's clock.
+        nodes: By name.
+        gpus: By node and index.
+    """
+
+    ts_ns: int
+    nodes: tuple[NodeNow, ...]
+    gpus: tuple[GpuState, ...]
