@@ -22,8 +22,8 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "the GPUs could do in dense bf16 in that time."
         ),
         "mfu_step": (
-            "Model FLOPs utilisation of the whole step: useful FLOPs of every stage over what all "
-            "GPUs of the run could do in the step's seconds."
+            "Model FLOPs utilisation of the whole step: the FLOPs of its training passes over what "
+            "all GPUs of the run could do in the step's seconds."
         ),
         "mfu_infer": "Model FLOPs utilisation while log probabilities are computed.",
         "rollout_share": (
@@ -40,7 +40,16 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
         "idle": "Stretches in which GPUs of the run stood idle while the loop ran.",
         "partial": (
             "If generation had stopped once this share of the samples was done, it would have "
-            "ended that much earlier. The rest would have been carried over to the next step."
+            "ended that much earlier. A partial rollout carries the rest over to the next step, "
+            "with the tokens that were made by then; an abort loses them."
+        ),
+        "tail_waste": (
+            "While the last samples run, most of the rollout's slots are empty: 1 - running / most "
+            "running, over gen. Times the GPUs that generate, these are wasted GPU-seconds."
+        ),
+        "tail_share": (
+            "At every moment the empty slots wait, in equal parts, for the samples that still run. "
+            "By activity a sample's part is split as its whole time is, which is an estimate."
         ),
     }
 )

@@ -9,6 +9,8 @@ import numpy as np
 
 from longpole.conventions import stages
 from longpole_server.analysis.decomposition import decompose
+from longpole_server.analysis.longtail import measure_long_tail
+from longpole_server.analysis.longtail_report import describe_tail, trace_running
 from longpole_server.analysis.window import summarise_window
 from longpole_server.errors import NotFoundError
 from longpole_server.model.cluster import ClusterNow, GpuState
@@ -22,6 +24,7 @@ from longpole_server.model.diagnosis import (
     Diagnosis,
 )
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
@@ -41,6 +44,7 @@ from longpole_server.service import (
     TrajectorySort,
 )
 from longpole_server.service.comparing import compare_config
+from longpole_server.service.conversions import make_trajectory_facts
 from longpole_server.service.interface import LAST_STEPS
 from support.dashboard_fake_alarms import fill_alerts
 from support.dashboard_fake_alerts import FakeAlerts
@@ -154,6 +158,9 @@ class FakeService:
         made = self._step(spec, planned)
         numbers = [found.step for found in known]
         usual = [s.duration_s for s in self.list_steps(run_id) if s.duration_s is not None]
+        facts = StepFacts(made, {}, make_trajectory_facts(self._trajectories(run_id, step)))
+        known_run = RunFacts(run_id, spec.name, gpu_count=spec.gpu_count)
+        tail, why = describe_tail(known_run, facts, spec.mode)
         return StepDetail(
             step=made,
             gaps=self._gaps(spec, planned),
@@ -165,6 +172,8 @@ class FakeService:
             previous=step - 1 if step - 1 in numbers else None,
             following=step + 1 if step + 1 in numbers else None,
             usual_s=median(usual) if usual else None,
+            long_tail=tail,
+            long_tail_reason=why,
         )
 
     def list_trajectories(
@@ -186,19 +195,18 @@ class FakeService:
 
     def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:
         found = self._trajectories(run_id, step)
-        if not found:
+        facts = make_trajectory_facts(found)
+        if facts is None:
             return TrajectoryDistribution(0, (), (), (), (), ())
-        ends = sorted(t.end_ns for t in found)
-        stop_at = tuple(
-            (share, (ends[-1] - ends[int(share * len(ends)) - 1]) / S) for share in (0.8, 0.9, 0.95)
-        )
+        tail = measure_long_tail(facts)
         return TrajectoryDistribution(
             count=len(found),
             durations_s=tuple(t.duration_s for t in found),
             output_tokens=tuple(float(t.output_tokens or 0) for t in found),
             tool_s=tuple(t.tool_s or 0.0 for t in found),
             score_s=tuple(t.score_s or 0.0 for t in found),
-            stop_at=stop_at,
+            stop_at=tail.stop_at if tail else (),
+            running=trace_running(facts, None),
         )
 
     def get_trajectory(self, run_id: str, trajectory_id: str) -> TrajectoryDetail:

@@ -11,21 +11,24 @@ import plotly.graph_objects as go
 
 from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import message_figure, template, wrap
-from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
+from longpole_dashboards.formats import NS_PER_S, format_count, format_duration, format_ratio
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import PART_COLOURS, ROLES, ThemeName, translucent
 from longpole_server.model.trajectory import TrajectoryDetail
 from longpole_server.service import TrajectoryDistribution
 
-SAMPLE_FIELDS = ("time", "tokens", "tool", "score")
+RUNNING = "running"
+SAMPLE_FIELDS = ("time", "tokens", "tool", "score", RUNNING)
 TAIL_QUANTILE = 0.95
 _BINS = 48
+# Room that the label of a mark takes, as a part of the figure.
+_LABEL_RATIO = 0.11
 
 
 def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName) -> go.Figure:
     """Draw how the samples spread, their slowest 5 % shaded, with median, 95th and longest.
 
-    `field` is one of `SAMPLE_FIELDS`.
+    `field` is one of `SAMPLE_FIELDS` but `RUNNING`.
     """
     values = _column(found, field)
     values = values[np.isfinite(values)]
@@ -107,6 +110,90 @@ def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName)
         ],
     )
     return figure
+
+
+def running_samples(found: TrajectoryDistribution, *, theme: ThemeName) -> go.Figure:
+    """Draw how many samples run over gen; what lies above the curve is empty slots."""
+    if not found.running:
+        return message_figure(wrap(not_reported("trajectories"), 40), theme)
+    roles = ROLES[theme]
+    seconds = [second for second, _ in found.running]
+    counts = [count for _, count in found.running]
+    most = max(counts)
+    figure = go.Figure(
+        [
+            go.Scatter(
+                x=[seconds[0], seconds[-1]],
+                y=[most, most],
+                mode="lines",
+                line={"width": 0},
+                hoverinfo="skip",
+            ),
+            go.Scatter(
+                x=plotted(seconds),
+                y=plotted(counts),
+                customdata=plotted([format_ratio(1 - count / most) for count in counts]),
+                mode="lines",
+                line={"width": 1.6, "color": roles.accent, "shape": "hv"},
+                fill="tonexty",
+                fillcolor=translucent(roles.warn, 0.14),
+                hovertemplate="after %{x:.1f} s<br><b>%{y}</b> samples run, "
+                "%{customdata} of the slots are empty<extra></extra>",
+            ),
+        ]
+    )
+    end_s = _last_end(found)
+    marks = [(ratio, end_s - saved_s) for ratio, saved_s in found.stop_at if saved_s > 0]
+    figure.update_layout(
+        template=template(theme),
+        uirevision=RUNNING,
+        showlegend=False,
+        margin={"t": 30, "l": 36},
+        xaxis={"ticksuffix": " s", "rangemode": "tozero", "range": [0, seconds[-1]]},
+        yaxis={"nticks": 4, "fixedrange": True, "range": [0, most * 1.04]},
+        shapes=[
+            {
+                "type": "line",
+                "x0": at_s,
+                "x1": at_s,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"width": 1, "dash": "dot", "color": roles.faint},
+            }
+            for _, at_s in marks
+        ],
+        annotations=[
+            {
+                "text": f"<b>{format_ratio(ratio)}</b><br>{format_duration(at_s)}",
+                "x": at_s,
+                "y": 1,
+                "yref": "paper",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": 10.5, "color": roles.muted},
+            }
+            for ratio, at_s in _apart(marks, seconds[-1])
+        ],
+    )
+    return figure
+
+
+def _last_end(found: TrajectoryDistribution) -> float:
+    """Return when the last sample ended, in seconds of gen."""
+    for (_, count), (second, _) in reversed(list(pairwise(found.running))):
+        if count > 0:
+            return second
+    return found.running[-1][0]
+
+
+def _apart(marks: Sequence[tuple[float, float]], length_s: float) -> list[tuple[float, float]]:
+    """Return the marks whose labels have room beside each other."""
+    kept: list[tuple[float, float]] = []
+    for mark in marks:
+        if not kept or mark[1] - kept[-1][1] >= _LABEL_RATIO * length_s:
+            kept.append(mark)
+    return kept
 
 
 def _column(

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import STEP_PATH, run_address, step_address
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.components.panel import fit_height, hinted
+from longpole_dashboards.components.panel import fit_height
 from longpole_dashboards.components.verdict import (
     evidence_table,
     findings_list,
@@ -17,7 +17,12 @@ from longpole_dashboards.components.verdict import (
 )
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
 from longpole_dashboards.figures.ledger import step_ledger
-from longpole_dashboards.figures.samples import SAMPLE_FIELDS, distribution
+from longpole_dashboards.figures.samples import (
+    RUNNING,
+    SAMPLE_FIELDS,
+    distribution,
+    running_samples,
+)
 from longpole_dashboards.figures.timeline import step_timeline
 from longpole_dashboards.figures.timeline_rows import StepView
 from longpole_dashboards.formats import (
@@ -27,13 +32,13 @@ from longpole_dashboards.formats import (
     format_ratio,
     format_whole,
 )
-from longpole_dashboards.glossary import DEFINITIONS, not_reported
+from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.pages.gpu_heat import heat_words
 from longpole_dashboards.pages.step_reading import StepReading
+from longpole_dashboards.pages.step_tail import tail_costs
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import PART_COLOURS
 from longpole_server.model.trajectory import Trajectory
-from longpole_server.service import TrajectoryDistribution
 
 GROUP = "step"
 SHOWN_SAMPLES = 100
@@ -167,35 +172,18 @@ def _sample_row(t: Trajectory, selected: str | None) -> dict[str, object]:
 
 def _spread(reading: StepReading) -> tuple[object, ...]:
     field = reading.view.query.choice("spread", SAMPLE_FIELDS)
-    figure = distribution(reading.spread, field=field, theme=reading.view.theme)
-    return figure, _partial(reading.spread, reading.step.duration_s)
-
-
-def _partial(spread: TrajectoryDistribution, step_s: float | None) -> Component | None:
-    if not spread.stop_at:
-        return None
-    largest = max(saved for _, saved in spread.stop_at) or 1.0
-    rows = [
-        html.Div(
-            [
-                html.Span(f"stop at {format_ratio(share)}"),
-                html.Div(
-                    html.I(style={"width": f"{saved / largest * 100:.1f}%"}), className="lp-saved"
-                ),
-                html.B(format_duration(saved)),
-                html.Span(f"−{format_ratio(saved / step_s)} of the step" if step_s else ""),
-            ],
-            className="lp-partial-row",
-        )
-        for share, saved in spread.stop_at
-    ]
-    return html.Div(
-        [
-            hinted("What partial rollout would have saved", DEFINITIONS["partial"], "lp-overline"),
-            *rows,
-        ],
-        className="lp-partial",
+    spread, detail = reading.spread, reading.detail
+    figure = (
+        running_samples(spread, theme=reading.view.theme)
+        if field == RUNNING
+        else distribution(spread, field=field, theme=reading.view.theme)
     )
+    if detail.long_tail is not None:
+        return figure, tail_costs(detail.long_tail, reading.step.duration_s)
+    # Nobody needs to be told twice that there are no samples.
+    why = detail.long_tail_reason if spread.count else None
+    words = f"What the long tail costs is not known: {why}." if why else None
+    return figure, html.Div(words, className="lp-dim") if words else None
 
 
 PANELS = PanelGroup[StepReading](

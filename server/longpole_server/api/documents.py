@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from longpole_server.diagnosis import diagnosis_document
 from longpole_server.model.gpu import GpuNow, RunGpu
+from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import Attempt, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
     ClosedBy,
@@ -84,7 +85,14 @@ class StepDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetailDocument(StepDocument):
-    """A step with its timeline and its diagnosis (`longpole.diagnosis/1`)."""
+    """A step with its timeline and its diagnosis (`longpole.diagnosis/1`).
+
+    Attributes:
+        long_tail: What waiting for its last samples costs: the share of slots that stood empty
+            and its GPU-seconds, by replica, group and activity; what stopping at 80, 90 and 95 %
+            of the samples would have saved; how time and tokens spread. Null when not known.
+        long_tail_reason: Why it is not known.
+    """
 
     gaps: Sequence[Gap]
     gpus: Sequence[RunGpu]
@@ -95,6 +103,8 @@ class StepDetailDocument(StepDocument):
     previous: int | None
     following: int | None
     usual_s: float | None
+    long_tail: StepTail | None
+    long_tail_reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +299,8 @@ def describe_step_detail(detail: StepDetail) -> StepDetailDocument:
         previous=detail.previous,
         following=detail.following,
         usual_s=detail.usual_s,
+        long_tail=detail.long_tail,
+        long_tail_reason=detail.long_tail_reason,
     )
 
 

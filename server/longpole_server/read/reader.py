@@ -129,6 +129,14 @@ class Reader:
         """Return where the time of several samples of one attempt went, in one query."""
         return trajectories.list_parts_of(self._pool, run_id, attempt, trajectory_ids)
 
+    def list_main_tools(self, run_id: str, attempt: int, step: int) -> Mapping[str, str]:
+        """Return the tool that each sample spent most time in, by the sample's id.
+
+        Of the samples of a step and of those of unknown step; those without tools are left out.
+        """
+        found = trajectories.list_main_tools(self._pool, run_id, attempt, step)
+        return {main.trajectory_id: main.tool for main in found}
+
     def list_group(
         self, run_id: str, attempt: int, step: int, group_id: str
     ) -> Sequence[Trajectory]:

@@ -1,7 +1,7 @@
 """Samples of a step, and where one sample's time went."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from longpole_server.model.records import UNKNOWN_STEP
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
@@ -50,6 +50,24 @@ FROM trajectories FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
   AND group_id = {group_id:String}
 ORDER BY start_ns, trajectory_id, span_id
+"""
+# Of each sample of a step that used tools, the one that it spent most time in.
+_MAIN_TOOLS = """
+SELECT trajectory_id, argMax(name, seconds) AS tool
+FROM (
+    SELECT
+        trajectory_id, name,
+        sum(toUnixTimestamp64Nano(end_ns) - toUnixTimestamp64Nano(start_ns)) AS seconds
+    FROM trajectory_spans FINAL
+    WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND kind = 'tool'
+      AND trajectory_id IN (
+        SELECT trajectory_id FROM trajectories
+        WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
+          AND (step = {step:Int64} OR step = {unknown:Int64})
+      )
+    GROUP BY trajectory_id, name
+)
+GROUP BY trajectory_id
 """
 _PARTS = """
 SELECT * FROM trajectory_spans FINAL
@@ -132,6 +150,20 @@ def list_parts_of(
         part = TrajectoryPart(**{name: row[name] for name in names})
         found[row["trajectory_id"]].append(part)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class MainTool:
+    """The tool that a sample spent most time in."""
+
+    trajectory_id: str
+    tool: str
+
+
+def list_main_tools(pool: ClientPool, run_id: str, attempt: int, step: int) -> Sequence[MainTool]:
+    """Return the tool that each sample of a step, or of no known one, spent most time in."""
+    parameters = {"run_id": run_id, "attempt": attempt, "step": step, "unknown": UNKNOWN_STEP}
+    return pool.select(MainTool, _MAIN_TOOLS, parameters)
 
 
 def list_group(

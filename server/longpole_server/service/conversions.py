@@ -56,8 +56,15 @@ def parse_model_config(text: str | None) -> Mapping[str, object] | None:
     return cast("Mapping[str, object]", parsed) if isinstance(parsed, dict) else None
 
 
-def make_trajectory_facts(samples: Sequence[Trajectory]) -> TrajectoryFacts | None:
-    """Return samples as columns, None without any."""
+def make_trajectory_facts(
+    samples: Sequence[Trajectory], tools: Mapping[str, str] | None = None
+) -> TrajectoryFacts | None:
+    """Return samples as columns, None without any.
+
+    Args:
+        samples: The samples.
+        tools: The tool that each spent most time in, by its id; None when nobody asked.
+    """
     if not samples:
         return None
     return TrajectoryFacts(
@@ -79,6 +86,7 @@ def make_trajectory_facts(samples: Sequence[Trajectory]) -> TrajectoryFacts | No
         rewards=[sample.reward for sample in samples],
         policy_versions_start=[sample.policy_version_start for sample in samples],
         policy_versions_end=[sample.policy_version_end for sample in samples],
+        tools=() if tools is None else [tools.get(sample.trajectory_id) for sample in samples],
     )
 
 

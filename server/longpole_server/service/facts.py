@@ -113,7 +113,7 @@ class FactsReader:
         return StepFacts(
             step=step,
             scalars=scalars,
-            trajectories=make_trajectory_facts(samples),
+            trajectories=make_trajectory_facts(samples, self._read_tools(step, samples)),
             gpu_windows=self._read_gpu_windows(step, run_gpus),
         )
 
@@ -176,6 +176,11 @@ class FactsReader:
             len(self._steps) > _MAX_KEPT_STEPS or num_samples > _MAX_KEPT_SAMPLES
         ):
             num_samples -= _num_samples(self._steps.popitem(last=False)[1])
+
+    def _read_tools(self, step: Step, samples: Sequence[Trajectory]) -> Mapping[str, str]:
+        if not any(sample.tool_s for sample in samples):
+            return {}
+        return self._reader.list_main_tools(step.run_id, step.attempt, step.step)
 
     def _read_gpu_windows(self, step: Step, run_gpus: Sequence[RunGpu]) -> tuple[GpuWindow, ...]:
         lanes = gpus_during(run_gpus, step)

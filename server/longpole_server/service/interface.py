@@ -14,6 +14,7 @@ from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
+from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
@@ -32,6 +33,7 @@ class StepDetail:
         lanes: Stage windows of other processes.
         previous, following: Numbers of the neighbouring steps that exist, None at an end.
         usual_s: Median seconds of the run's closed steps.
+        long_tail: What waiting for its last samples costs; None with the reason why not known.
     """
 
     step: Step
@@ -44,6 +46,8 @@ class StepDetail:
     previous: int | None
     following: int | None
     usual_s: float | None
+    long_tail: StepTail | None = None
+    long_tail_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class TrajectoryDistribution:
     Attributes:
         durations_s, output_tokens, tool_s, score_s: One value a sample, NaN where unknown.
         stop_at: (share of samples, seconds gen would have ended earlier) for partial rollout.
+        running: (second of gen, samples that run from then on), the last at the end of gen.
     """
 
     count: int
@@ -69,6 +74,7 @@ class TrajectoryDistribution:
     tool_s: tuple[float, ...]
     score_s: tuple[float, ...]
     stop_at: tuple[tuple[float, float], ...]
+    running: tuple[tuple[float, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

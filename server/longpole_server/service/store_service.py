@@ -11,13 +11,17 @@ from longpole.conventions.gpus import GPU_METRICS
 from longpole.conventions.metrics import METRICS
 from longpole_server.analysis.gaps import find_gaps
 from longpole_server.analysis.longtail import measure_long_tail
+from longpole_server.analysis.longtail_report import describe_tail, find_gen, trace_running
+from longpole_server.analysis.modes import infer_mode
 from longpole_server.diagnosis import diagnose, diagnose_step
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
+from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
@@ -145,6 +149,7 @@ class StoreService:
         gpus = gpus_during(self._reader.list_run_gpus(run_id), found)
         samples = self._facts.list_samples(found)
         usual = digest.usual.get(STEP_STAGE)
+        long_tail, long_tail_reason = self._describe_tail(found)
         return StepDetail(
             step=found,
             gaps=self._find_gaps(found, gpus),
@@ -156,6 +161,8 @@ class StoreService:
             previous=max((number for number in numbers if number < step), default=None),
             following=min((number for number in numbers if number > step), default=None),
             usual_s=usual.median_s if usual else None,
+            long_tail=long_tail,
+            long_tail_reason=long_tail_reason,
         )
 
     def list_trajectories(
@@ -182,10 +189,12 @@ class StoreService:
 
     def get_distribution(self, run_id: str, step: int) -> TrajectoryDistribution:
         """Return all training samples of a step as columns."""
-        samples = self._facts.read_samples(self._find_step(run_id, step))
+        found = self._find_step(run_id, step)
+        samples = self._facts.read_samples(found)
         if samples is None:
             return TrajectoryDistribution(0, (), (), (), (), ())
-        tail = measure_long_tail(samples)
+        gen = find_gen(found, self._find_mode(self._describe_run(found), found))
+        tail = measure_long_tail(samples, None if gen is None else gen.windows)
         return TrajectoryDistribution(
             count=len(samples.durations_s),
             durations_s=tuple(samples.durations_s),
@@ -193,6 +202,7 @@ class StoreService:
             tool_s=_as_floats(samples.tool_s),
             score_s=_as_floats(samples.score_s),
             stop_at=tail.stop_at if tail else (),
+            running=trace_running(samples, gen),
         )
 
     def get_trajectory(self, run_id: str, trajectory_id: str) -> TrajectoryDetail:
@@ -330,14 +340,32 @@ class StoreService:
         )
         return find_gaps(step, heatmap)
 
-    def _diagnose_one(self, step: Step) -> Diagnosis:
-        run_id = step.run_id
-        rows = self._runs.list_attempts(run_id)
+    def _describe_run(self, step: Step) -> RunFacts:
+        rows = self._runs.list_attempts(step.run_id)
         start = next(
             (row.start for row in rows if row.start.attempt == step.attempt), rows[-1].start
         )
+        return make_run_facts(start, self._reader.list_run_gpus(step.run_id))
+
+    def _find_mode(self, run: RunFacts, step: Step) -> str | None:
+        if run.mode is not None or step.closed_by is None:
+            return run.mode
+        return infer_mode(self._facts.read_step(step).scalars)
+
+    def _describe_tail(self, step: Step) -> tuple[StepTail | None, str | None]:
+        run = self._describe_run(step)
+        if step.closed_by is None:
+            if find_gen(step, run.mode) is None:
+                return None, "the step has not ended"
+            facts = StepFacts(step, trajectories=self._facts.read_samples(step))
+        else:
+            facts = self._facts.read_step(step)
+        return describe_tail(run, facts, self._find_mode(run, step))
+
+    def _diagnose_one(self, step: Step) -> Diagnosis:
+        run_id = step.run_id
+        run = self._describe_run(step)
         digest = self._runs.get_digest(run_id)
-        run = make_run_facts(start, self._reader.list_run_gpus(run_id))
         if step.closed_by is None:
             return diagnose(run, ())
         first_step = digest.first_steps.get(step.attempt, step.step)

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from longpole_dashboards.figures.samples import distribution, sample_waterfall
+from longpole_dashboards.figures.samples import (
+    distribution,
+    running_samples,
+    sample_waterfall,
+)
 from longpole_dashboards.theme import ROLES
 from longpole_server.service import TrajectoryDistribution
 from support.dashboard_fake_service import LIVE_RUN, FakeService
@@ -80,3 +84,32 @@ def test_a_sample_without_parts_is_one_bar() -> None:
     detail = service.get_trajectory(LIVE_RUN, slowest.trajectory_id)
     figure: Any = sample_waterfall(replace(detail, spans=(), siblings=()), theme="dark")
     assert list(figure.data[0].x) == [slowest.duration_s]
+
+
+RUNNING = replace(
+    SPREAD,
+    stop_at=((0.8, 30.0), (0.9, 20.0), (0.95, 0.0)),
+    running=((0.0, 100), (10.0, 40), (50.0, 1), (60.0, 0), (80.0, 0)),
+)
+
+
+def test_the_curve_of_running_samples_shows_the_empty_slots_above_it() -> None:
+    figure: Any = running_samples(RUNNING, theme="dark")
+    top, curve = figure.data
+    assert list(top.y) == [100, 100]
+    assert list(curve.x) == [0, 10, 50, 60, 80]
+    assert list(curve.customdata) == ["0 %", "60 %", "99 %", "100 %", "100 %"]
+    assert [shape.x0 for shape in figure.layout.shapes] == [30, 40]
+    assert "80 %" in figure.layout.annotations[0].text
+
+
+def test_labels_of_stops_leave_each_other_room() -> None:
+    close = replace(RUNNING, stop_at=((0.8, 30.0), (0.9, 29.0), (0.95, 10.0)))
+    figure: Any = running_samples(close, theme="light")
+    assert len(figure.layout.shapes) == 3
+    assert [note.x for note in figure.layout.annotations] == [30, 50]
+
+
+def test_nothing_ran() -> None:
+    figure = running_samples(replace(RUNNING, running=()), theme="dark")
+    assert not figure.data

@@ -32,7 +32,8 @@ STAGE_KEYS = keys(
     "stage exclusive_s inclusive_s share_ratio start_ns end_ns includes source windows"
 )
 STEP_DETAIL_KEYS = STEP_KEYS | keys(
-    "gaps gpus replicas lanes sync_phases diagnosis previous following usual_s"
+    "gaps gpus replicas lanes sync_phases diagnosis previous following usual_s "
+    "long_tail long_tail_reason"
 )
 TRAJECTORY_KEYS = keys(
     "run_id attempt trajectory_id step phase group_id start_ns end_ns duration_s "
@@ -129,6 +130,31 @@ def test_one_step(client: TestClient, run_path: str):
         "run_id attempt host gpu_uuid gpu_index role since_ns until_ns how model"
     )
     assert set(step["diagnosis"]) == DIAGNOSIS_KEYS
+
+
+def test_the_long_tail_of_a_step(client: TestClient, run_path: str):
+    step = get(client, f"{run_path}/steps/2")
+    tail = step["long_tail"]
+    assert step["long_tail_reason"] is None
+    assert set(tail) == keys(
+        "num_samples gen_s span_s most_running idle_ratio rollout_gpus waste_gpu_s reason "
+        "unclaimed_ratio stops by_replica by_group num_groups by_activity time tokens "
+        "decode_bandwidth_ratio decode_bandwidth_reason"
+    )
+    assert tail["num_samples"] == 3
+    assert [set(stop) for stop in tail["stops"]] == 3 * [
+        keys("ratio saved_s samples_left tokens_left_ratio tokens_begun_ratio groups_left_ratio")
+    ]
+    assert set(tail["by_replica"][0]) == keys(
+        "replica num_samples waste_ratio waste_gpu_s mean_tokens seconds_per_token mean_queue_s "
+        "end_s early_s stop_saved_s"
+    )
+    assert set(tail["time"]) == keys("count mean p50 p90 p95 p99 largest")
+    assert tail["decode_bandwidth_ratio"] is None
+    assert tail["decode_bandwidth_reason"]
+    opened = get(client, f"{run_path}/steps/4")
+    assert opened["long_tail"] is None
+    assert opened["long_tail_reason"] == "the step has not ended"
 
 
 def test_an_open_step_is_judged_as_not_closed(client: TestClient, run_path: str):

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -210,6 +211,44 @@ def test_samples_of_a_step(bench: ServiceBench, run_id: str):
     detail = bench.service.get_trajectory(run_id, "t2")
     assert [part.kind for part in detail.spans] == ["generate"]
     assert {sibling.trajectory_id for sibling in detail.siblings} == {"t0", "t1", "t3", "t4"}
+
+
+def test_the_long_tail_of_a_step(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    samples = [run.sample(f"t{n}", 0.0, 1.0 + n, step=1, group_id="g") for n in range(4)]
+    slow = samples[-1].trajectories[0]
+    samples[-1].trajectories[0] = replace(slow, tool_s=3.0, generate_s=1.0)
+    part = samples[-1].trajectory_spans[0]
+    tools = [("search", 1.0, 1.5), ("python", 1.5, 2.5), ("search", 2.5, 2.75)]
+    samples[-1].trajectory_spans.extend(
+        replace(
+            part,
+            kind="tool",
+            name=name,
+            start_ns=run.at(begin),
+            end_ns=run.at(end),
+            span_id=f"{name}-{begin}",
+        )
+        for name, begin, end in tools
+    )
+    bench.write(run.start(gpu_count=2), *samples, run.whole_step(1, 0.0))
+    tail = bench.service.get_step(run_id, 1).long_tail
+    assert tail is not None
+    assert (tail.num_samples, tail.gen_s, tail.rollout_gpus) == (4, 6.0, 2)
+    assert tail.idle_ratio == pytest.approx(1 - 10 / 24)
+    assert tail.waste_gpu_s == pytest.approx(14 / 4 * 2)
+    assert tail.by_activity[0].id == "python"
+    distribution = bench.service.get_distribution(run_id, 1)
+    assert distribution.running == ((0, 4), (1, 3), (2, 2), (3, 1), (4, 0), (6, 0))
+
+
+def test_a_step_without_samples_has_no_tail_and_says_why(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    bench.write(run.start(), run.whole_step(1, 0.0), run.announce(2, "step", 10.0))
+    closed, opened = (bench.service.get_step(run_id, step) for step in (1, 2))
+    assert closed.long_tail is opened.long_tail is None
+    assert closed.long_tail_reason == "no training sample of this step is reported"
+    assert opened.long_tail_reason == "the step has not ended"
 
 
 def test_a_step_without_samples_has_an_empty_distribution(bench: ServiceBench, run_id: str):
