@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dash import html
 from dash.development.base_component import Component
@@ -22,6 +22,7 @@ from longpole_server.model.long_tail import EarlyStop, StepTail, TailShare
 
 # Rows of each breakdown.
 _SHOWN = 4
+_ACTIVITY_COLOURS = {**PART_COLOURS, "other": PART_COLOURS["queue"]}
 
 
 def tail_costs(tail: StepTail, step_s: float | None) -> Component:
@@ -104,7 +105,7 @@ def _breakdown(tail: StepTail) -> Component | None:
     columns = [
         _column("Replica", replicas, len(replicas)),
         _column("Group", tail.by_group, tail.num_groups),
-        _column("Activity", tail.by_activity, len(tail.by_activity)),
+        _column("Activity", tail.by_activity, len(tail.by_activity), _ACTIVITY_COLOURS),
     ]
     shown = [column for column in columns if column is not None]
     if not shown or tail.idle_ratio <= 0:
@@ -118,21 +119,28 @@ def _breakdown(tail: StepTail) -> Component | None:
     )
 
 
-def _column(title: str, shares: Sequence[TailShare], count: int) -> Component | None:
+def _column(
+    title: str,
+    shares: Sequence[TailShare],
+    count: int,
+    colours: Mapping[str, str] | None = None,
+) -> Component | None:
+    """Return the largest shares; an activity that is not among the colours is a tool."""
     if not shares:
         return None
     largest = max(share.ratio for share in shares) or 1.0
     more = count - _SHOWN
     heading = title if more <= 0 else f"{title}, top {_SHOWN} of {format_whole(count)}"
-    return html.Div([html.Span(heading), *[_share(s, largest) for s in shares[:_SHOWN]]])
+    return html.Div([html.Span(heading), *[_share(s, largest, colours) for s in shares[:_SHOWN]]])
 
 
-def _share(share: TailShare, largest: float) -> Component:
+def _share(share: TailShare, largest: float, colours: Mapping[str, str] | None) -> Component:
     name = share.id or ABSENT
     known = f", {format_count(share.gpu_s)} GPU-s" if share.gpu_s is not None else ""
     noun = "sample" if share.num_samples == 1 else "samples"
-    colour = PART_COLOURS.get(name)
-    bar = _wide(share.ratio / largest) | ({"background": colour} if colour else {})
+    bar = _wide(share.ratio / largest)
+    if colours is not None:
+        bar["background"] = colours.get(name, colours["tool"])
     return html.Div(
         [
             html.Em(name),

@@ -21,6 +21,8 @@ from longpole_server.analysis.modes import has_separate_pools
 from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 
 ROLLOUT_ROLE = "rollout"
+# Where an activity takes less, its time is rounding.
+_NEGLIGIBLE = 1e-6
 ActivityKind = Literal["generate", "tool", "score", "queue", "other"]
 
 
@@ -176,7 +178,7 @@ def _share_by_activity(
             found.append(_whole_share(kind, seconds, parts[:, index] > 0, total_s))
     rest = np.maximum(0.0, 1.0 - parts.sum(axis=1))
     found.append(_whole_share("other", rest * claimed_s, rest > 0, total_s))
-    return _in_order(share for share in found if share.seconds > 0)
+    return _in_order(share for share in found if share.ratio > _NEGLIGIBLE)
 
 
 def _share_by_tool(
