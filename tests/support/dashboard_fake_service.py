@@ -13,6 +13,7 @@ from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, trace_running
 from longpole_server.analysis.window import summarise_window
 from longpole_server.errors import NotFoundError
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.cluster import ClusterNow, GpuState
 from longpole_server.model.comparison import (
     ComparedWindow,
@@ -256,6 +257,19 @@ class FakeService:
                 ),
             ),
             config=compare_config(self._spec(other_run_id).config, self._spec(run_id).config),
+        )
+
+    def list_verdict_changes(self, run_id: str) -> Sequence[VerdictChange]:
+        steps = [step for step in self.list_steps(run_id) if step.verdict is not None]
+        if not steps:
+            return ()
+        first, now = steps[0].step, str(steps[-1].verdict)
+        turned = steps[len(steps) // 2].step
+        if turned == first:
+            return (VerdictChange(first, now, None),)
+        return (
+            VerdictChange(first, "update.inefficient", None),
+            VerdictChange(turned, now, "update.inefficient"),
         )
 
     def get_metric(self, run_id: str, name: str) -> MetricSeries:

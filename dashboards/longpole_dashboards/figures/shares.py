@@ -14,7 +14,9 @@ from longpole_dashboards.figures.bars import StepBar, make_bars, order_stages
 from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import step_axis, template
 from longpole_dashboards.formats import Zone, format_duration, format_ratio
-from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label, verdict_colour
+from longpole_dashboards.verdicts import verdict_badge
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
 
@@ -24,6 +26,9 @@ MAX_BARS = 240
 _OPEN_OPACITY = 0.45
 # An open step may be drawn this many times as tall as the longest closed one.
 _HANG_HEIGHT = 2.0
+# Part of the chart's width that the name of a verdict takes.
+_LABEL_WIDTH = 0.15
+_LABEL_HEIGHT_PX = 22
 
 
 def stage_shares(
@@ -35,8 +40,11 @@ def stage_shares(
     theme: ThemeName,
     open_stage: OpenStage | None = None,
     now_ns: int = 0,
+    changes: Sequence[VerdictChange] = (),
 ) -> go.Figure:
     """Draw the ledger of each step; validation and checkpoints between steps stand apart below.
+
+    A thin line stands where the verdict changed and stayed.
 
     The parts of a bar add up to the step's seconds (100 percent). A stage that a step did not
     report has no part there. `customdata` of every part starts with the number of its first step.
@@ -50,6 +58,7 @@ def stage_shares(
         figure.add_trace(_outside(stage, bars, axis, zone))
     _lay_out(figure, bars, unit, axis, zone, bool(outside), theme)
     _mark_attempts(figure, bars, axis, zone, theme)
+    _mark_changes(figure, changes, bars, axis, zone, theme)
     return figure
 
 
@@ -230,3 +239,52 @@ def _mark_attempts(
             }
         )
     figure.update_layout(shapes=shapes, annotations=annotations)
+
+
+def _mark_changes(
+    figure: go.Figure,
+    changes: Sequence[VerdictChange],
+    bars: Sequence[StepBar],
+    axis: Axis,
+    zone: Zone,
+    theme: ThemeName,
+) -> None:
+    """Draw a line with the new verdict's name before the bar in which the verdict changed."""
+    shapes = list[Any](figure.layout.shapes)
+    annotations = list[Any](figure.layout.annotations)
+    labelled: int | None = None
+    for change in changes:
+        place = next(
+            (at for at, bar in enumerate(bars) if bar.first_step <= change.step <= bar.last_step),
+            None,
+        )
+        # The first verdict of a run changes nothing.
+        if place is None or change.previous is None:
+            continue
+        bar = bars[place]
+        at = bar.first_step - 0.5 if axis == "step" else zone.local(bar.start_ns)
+        colour = verdict_colour(change.verdict)
+        shapes.append({"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1})
+        shapes[-1]["line"] = {"color": ROLES[theme].text, "width": 1}
+        before, after = verdict_badge(change.previous), verdict_badge(change.verdict)
+        has_room = labelled is None or place - labelled >= len(bars) * _LABEL_WIDTH
+        labelled = place if has_room else labelled
+        annotations.append(
+            {
+                "text": after if has_room else "◆",
+                "hovertext": f"from step {change.step}: {after}; before: {before}",
+                "x": at,
+                "y": 1,
+                "yref": "paper",
+                "xanchor": "left" if place < len(bars) * (1 - _LABEL_WIDTH) else "right",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "font": {"size": 10, "color": ROLES[theme].text},
+                "bgcolor": ROLES[theme].surface,
+                "bordercolor": colour,
+                "borderpad": 2,
+            }
+        )
+    figure.update_layout(shapes=shapes, annotations=annotations)
+    if labelled is not None:
+        figure.update_layout(margin={"t": _LABEL_HEIGHT_PX})

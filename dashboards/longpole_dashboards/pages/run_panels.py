@@ -103,6 +103,7 @@ def _shares(reading: RunReading) -> tuple[object, ...]:
         theme=view.theme,
         open_stage=reading.run.open_stage,
         now_ns=view.now_ns,
+        changes=reading.verdict_changes,
     )
     return reading.revise(figure, unit), _stage_legend(reading.closed)
 

@@ -17,6 +17,7 @@ from longpole_dashboards.pages.gpu_heat import read_heatmap
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import NotFoundError
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import RunDetail, RunSummary
@@ -85,6 +86,14 @@ class RunReading:
     def closed(self) -> Sequence[Step]:
         """Those that have ended."""
         return [step for step in self.steps if step.duration_s is not None]
+
+    @cached_property
+    def verdict_changes(self) -> Sequence[VerdictChange]:
+        """Where the verdict changed and stayed."""
+        question = ("changes", self.run_id)
+        return self._memory.ask(
+            question, self.progress, lambda: self._service.list_verdict_changes(self.run_id)
+        )
 
     @cached_property
     def diagnosis(self) -> Diagnosis:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypedDict
 
 from longpole_server.diagnosis import diagnosis_document
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import Attempt, RunDetail, RunSummary, Source
@@ -132,12 +133,28 @@ class RunsPage:
     next: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationDocument(VerdictChange):
+    """The verdict of the run became another at a step, and stayed.
+
+    Attributes:
+        kind: `verdict`.
+    """
+
+    kind: str
+
+
 @dataclass(frozen=True, slots=True)
 class StepsPage:
-    """Steps in order."""
+    """Steps in order.
+
+    Attributes:
+        annotations: What is worth a mark among these steps.
+    """
 
     steps: Sequence[StepDocument]
     next: str | None
+    annotations: Sequence[AnnotationDocument] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +301,18 @@ def describe_run(run: RunDetail) -> RunDocument:
 def describe_step(step: Step) -> StepDocument:
     """Return the document of a step."""
     return StepDocument(**_step_fields(step))
+
+
+def describe_changes(
+    changes: Sequence[VerdictChange], steps: Sequence[Step]
+) -> list[AnnotationDocument]:
+    """Return the documents of the changes that fall on some steps."""
+    shown = {step.step for step in steps}
+    return [
+        AnnotationDocument(kind="verdict", **_shallow(change))
+        for change in changes
+        if change.step in shown
+    ]
 
 
 def describe_step_detail(detail: StepDetail) -> StepDetailDocument:

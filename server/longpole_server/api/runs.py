@@ -82,9 +82,9 @@ def _add_step_routes(router: APIRouter, service: Service) -> None:
         """Steps of a range in order, the open one last."""
         check_range(first, last)
         page, following = cut_page(service.list_steps(run, first, last), cursor, limit)
-        return JsonResponse(
-            documents.StepsPage([documents.describe_step(step) for step in page], following)
-        )
+        described = [documents.describe_step(step) for step in page]
+        changes = documents.describe_changes(service.list_verdict_changes(run), page)
+        return JsonResponse(documents.StepsPage(described, following, changes))
 
 
 def _add_run_routes(router: APIRouter, service: Service) -> None:

@@ -61,6 +61,10 @@ class Reader:
         """Return (step, attempt, closed) of every derived step, in order. Cheap."""
         return steps.list_step_numbers(self._pool, run_id)
 
+    def list_step_verdicts(self, run_id: str) -> Sequence[tuple[int, str | None]]:
+        """Return (step, verdict) of every derived step, in order. Cheap."""
+        return steps.list_step_verdicts(self._pool, run_id)
+
     def get_step_diagnosis(self, run_id: str, attempt: int, step: int) -> str:
         """Return the diagnosis stored with a step, as JSON; "" when there is none."""
         return steps.get_diagnosis(self._pool, run_id, attempt, step)

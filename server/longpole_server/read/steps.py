@@ -39,6 +39,12 @@ WHERE run_id = {run_id:String}
 ORDER BY step, attempt DESC
 LIMIT 1 BY step
 """
+_VERDICTS = """
+SELECT step, verdict FROM steps FINAL
+WHERE run_id = {run_id:String}
+ORDER BY step, attempt DESC
+LIMIT 1 BY step
+"""
 _DIAGNOSIS = """
 SELECT diagnosis FROM steps FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
@@ -82,6 +88,12 @@ def list_step_numbers(pool: ClientPool, run_id: str) -> Sequence[tuple[int, int,
     """Return (step, attempt, closed) of every step, in order."""
     rows = make_rows(pool.query(_NUMBERS, {"run_id": run_id}))
     return [(step, attempt, bool(closed)) for step, attempt, closed in rows]
+
+
+def list_step_verdicts(pool: ClientPool, run_id: str) -> Sequence[tuple[int, str | None]]:
+    """Return (step, verdict) of every step, in order."""
+    rows = make_rows(pool.query(_VERDICTS, {"run_id": run_id}))
+    return [(step, verdict or None) for step, verdict in rows]
 
 
 def get_diagnosis(pool: ClientPool, run_id: str, attempt: int, step: int) -> str:

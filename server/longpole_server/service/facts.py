@@ -5,12 +5,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from longpole_server.diagnosis import Baseline, make_baseline
+from longpole_server.diagnosis import Baseline
 from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, TrajectoryFacts
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory
 from longpole_server.read import Reader
+from longpole_server.service.baselines import BaselineReader
 from longpole_server.service.conversions import (
     gpus_during,
     make_run_facts,
@@ -19,18 +20,14 @@ from longpole_server.service.conversions import (
 )
 from longpole_server.service.gpu_windows import WINDOW_FIELDS, average_windows
 
-# Steps of an attempt that make its frozen baseline, and how many numbers are searched for them.
-BASELINE_STEPS = 20
-_BASELINE_REACH = 40
 # Steps of a range that are judged with their samples and GPUs.
 MAX_FULL_STEPS = 50
 # Bounds of what is kept of recent steps (a range and what step closing adds meanwhile), of what
-# is read of one, and of kept baselines.
+# is read of one.
 _MAX_KEPT_STEPS = 64
 _MAX_KEPT_SAMPLES = 200_000
 _MAX_STEP_SAMPLES = 100_000
 _MAX_WINDOW_BINS = 600
-_MAX_KEPT_BASELINES = 256
 
 _StepKey = tuple[str, int, int]
 
@@ -60,7 +57,7 @@ class FactsReader:
         self._reader = reader
         self._lock = threading.Lock()
         self._steps: OrderedDict[_StepKey, StepFacts] = OrderedDict()
-        self._baselines: OrderedDict[tuple[str, int], Baseline] = OrderedDict()
+        self._baselines = BaselineReader(reader)
 
     def read_attempt(self, run_id: str, attempt: int) -> AttemptFacts:
         """Return what is known of an attempt; nothing is, when it was never announced."""
@@ -118,7 +115,8 @@ class FactsReader:
         )
 
     def keep(self, facts: StepFacts) -> None:
-        """Remember the newest facts of a step."""
+        """Remember the newest facts of a step that was judged."""
+        self._baselines.note(facts.step)
         with self._lock:
             self._steps.pop(_key(facts.step), None)
             self._insert(facts)
@@ -135,30 +133,18 @@ class FactsReader:
             limit=_MAX_STEP_SAMPLES,
         )
 
-    def read_baseline(self, run_id: str, attempt: int, first_step: int) -> Baseline | None:
-        """Return the frozen reference of an attempt: its first steady steps.
+    def read_baseline(
+        self, run: RunFacts, attempt: int, first_step: int, judged: Sequence[Step] = ()
+    ) -> Baseline | None:
+        """Return what was usual when an attempt began, and just before the judged steps.
 
         Args:
-            run_id: The run.
+            run: What the attempt says about itself.
             attempt: The attempt.
-            first_step: Number of the attempt's first step.
+            first_step: Its first step.
+            judged: The steps to compare, in order.
         """
-        with self._lock:
-            known = self._baselines.get((run_id, attempt))
-        if known is not None:
-            return known
-        steps = [
-            step
-            for step in self._reader.list_steps(run_id, first_step, first_step + _BASELINE_REACH)
-            if step.attempt == attempt and step.closed_by is not None
-        ][: BASELINE_STEPS + 1]
-        baseline = make_baseline(self._read_scalars_only(steps), BASELINE_STEPS)
-        if baseline is not None and baseline.num_steps >= BASELINE_STEPS:
-            with self._lock:
-                self._baselines[run_id, attempt] = baseline
-                if len(self._baselines) > _MAX_KEPT_BASELINES:
-                    self._baselines.popitem(last=False)
-        return baseline
+        return self._baselines.read(run, attempt, first_step, judged)
 
     def _read_scalars_only(self, steps: Sequence[Step]) -> list[StepFacts]:
         if not steps:

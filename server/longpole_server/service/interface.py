@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
@@ -166,6 +167,10 @@ class Service(Protocol):
         other_steps: StepRange = LAST_STEPS,
     ) -> Comparison:
         """Say what changed from the other run's window to this run's; both may be of one run."""
+        ...
+
+    def list_verdict_changes(self, run_id: str) -> Sequence[VerdictChange]:
+        """Return where the verdict of a run changed and stayed, in order."""
         ...
 
     def get_metric(self, run_id: str, name: str) -> MetricSeries:

@@ -145,7 +145,7 @@ class StepAssembler:
             diagnosis = diagnose_step(
                 inputs.run,
                 facts,
-                self._facts.read_baseline(step.run_id, step.attempt, first_step),
+                self._facts.read_baseline(inputs.run, step.attempt, first_step, [step]),
             )
         except Exception:
             # The ledger stands without a verdict.

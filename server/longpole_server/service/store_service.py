@@ -13,8 +13,9 @@ from longpole_server.analysis.gaps import find_gaps
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, find_gen, trace_running
 from longpole_server.analysis.modes import infer_mode
-from longpole_server.diagnosis import diagnose, diagnose_step
+from longpole_server.diagnosis import diagnose, diagnose_step, find_changes
 from longpole_server.errors import BadRequestError, NotFoundError
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
@@ -22,10 +23,11 @@ from longpole_server.model.discovery import Registration, ScrapeTarget, Scraping
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
+from longpole_server.model.records import RunStart
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
-from longpole_server.read import Reader
+from longpole_server.read import AttemptRow, Reader
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
 from longpole_server.service.cluster import read_cluster, read_cluster_heatmap
@@ -248,12 +250,14 @@ class StoreService:
         else:
             steps = self._reader.list_steps(run_id, first, last)
         attempt_starts = digest.first_steps
-        attempt = rows[-1].start.attempt
+        start = _find_start(rows, steps[-1].attempt if steps else None)
+        run = make_run_facts(start, self._reader.list_run_gpus(run_id))
         baseline = None
-        if attempt in attempt_starts:
-            baseline = self._facts.read_baseline(run_id, attempt, attempt_starts[attempt])
+        if start.attempt in attempt_starts:
+            first_step = attempt_starts[start.attempt]
+            baseline = self._facts.read_baseline(run, start.attempt, first_step, steps)
         diagnosis = diagnose(
-            make_run_facts(rows[-1].start, self._reader.list_run_gpus(run_id)),
+            run,
             self._facts.read_steps(steps),
             baseline,
             asked=(first, last),
@@ -262,6 +266,11 @@ class StoreService:
         return replace(
             diagnosis, data_quality=(*diagnosis.data_quality, *self._runs.list_notes(rows))
         )
+
+    def list_verdict_changes(self, run_id: str) -> Sequence[VerdictChange]:
+        """Return where the verdict of a run changed and stayed, in order."""
+        self._runs.list_attempts(run_id)
+        return find_changes(self._reader.list_step_verdicts(run_id))
 
     def compare(
         self,
@@ -341,10 +350,7 @@ class StoreService:
         return find_gaps(step, heatmap)
 
     def _describe_run(self, step: Step) -> RunFacts:
-        rows = self._runs.list_attempts(step.run_id)
-        start = next(
-            (row.start for row in rows if row.start.attempt == step.attempt), rows[-1].start
-        )
+        start = _find_start(self._runs.list_attempts(step.run_id), step.attempt)
         return make_run_facts(start, self._reader.list_run_gpus(step.run_id))
 
     def _find_mode(self, run: RunFacts, step: Step) -> str | None:
@@ -372,7 +378,7 @@ class StoreService:
         return diagnose_step(
             run,
             self._facts.read_step(step),
-            self._facts.read_baseline(run_id, step.attempt, first_step),
+            self._facts.read_baseline(run, step.attempt, first_step, [step]),
         )
 
 
@@ -383,6 +389,11 @@ def _check_heatmap(field: str, start_ns: int, end_ns: int, max_bins: int) -> Non
         )
     if end_ns <= start_ns or max_bins < 1:
         raise BadRequestError("the range must have an end after its start, and a bin at least")
+
+
+def _find_start(rows: Sequence[AttemptRow], attempt: int | None) -> RunStart:
+    """Return an attempt's announcement, the newest one's when it made none."""
+    return next((row.start for row in rows if row.start.attempt == attempt), rows[-1].start)
 
 
 def _announced_step(run: RunSummary) -> Step | None:

@@ -7,6 +7,7 @@ import pytest
 
 from longpole_dashboards.figures.shares import Axis, Unit, stage_shares
 from longpole_dashboards.formats import Zone
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.step import Step
 from support.dashboard_steps import S, make_open_stage, make_step
 
@@ -91,3 +92,50 @@ def test_zoom_survives_new_steps_but_not_another_unit() -> None:
     before, after = draw([make_step(1)]), draw([make_step(1), make_step(2)])
     assert before.layout.uirevision == after.layout.uirevision
     assert before.layout.uirevision != draw([make_step(1)], unit="percent").layout.uirevision
+
+
+CHANGES = (
+    VerdictChange(1, "update.inefficient", None),
+    VerdictChange(12, "rollout.long_tail", "update.inefficient"),
+    VerdictChange(90, "balanced", "rollout.long_tail"),
+)
+
+
+def marks(figure: Any) -> list[tuple[str, float]]:
+    return [(mark.text, mark.x) for mark in figure.layout.annotations if mark.hovertext]
+
+
+def test_a_line_stands_where_the_verdict_changed() -> None:
+    figure = draw([make_step(number) for number in range(1, 41)], changes=CHANGES)
+    assert marks(figure) == [("long tail", 11.5)]
+    assert [line.x0 for line in figure.layout.shapes] == [11.5]
+    assert figure.layout.annotations[0].hovertext == (
+        "from step 12: long tail; before: update inefficient"
+    )
+    assert figure.layout.margin.t > 20
+
+
+def test_marks_in_time_and_beside_attempts() -> None:
+    steps = [make_step(number, attempt=1 if number < 12 else 2) for number in range(1, 41)]
+    figure = draw(steps, axis="time", changes=CHANGES)
+    assert len(figure.layout.shapes) == 2
+    assert {mark.text for mark in figure.layout.annotations} >= {"attempt 2", "long tail"}
+
+
+def test_names_that_have_no_room_are_signs() -> None:
+    steps = [make_step(number) for number in range(1, 41)]
+    close = [VerdictChange(at, "balanced", "rollout.tool") for at in (10, 12, 30, 39)]
+    figure = draw(steps, changes=close)
+    assert [text for text, _ in marks(figure)] == ["balanced", "◆", "balanced", "balanced"]
+    assert [mark.xanchor for mark in figure.layout.annotations] == ["left"] * 3 + ["right"]
+
+
+def test_without_a_change_nothing_is_marked() -> None:
+    figure = draw([make_step(1)], changes=CHANGES[:1])
+    assert not figure.layout.shapes
+    assert figure.layout.margin.t is None
+
+
+def test_a_change_within_a_thinned_bar() -> None:
+    steps = [make_step(number) for number in range(1, 1001)]
+    assert marks(draw(steps, changes=CHANGES))[0] == ("long tail", 10.5)

@@ -1,10 +1,12 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from longpole_server.analysis.ledger import assemble_step
-from longpole_server.diagnosis import diagnose, diagnose_step
+from longpole_server.diagnosis import diagnose, diagnose_step, make_baseline
 from longpole_server.errors import ConfigError
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.facts import RunFacts, StepFacts
 from support.steps import facts, inputs, read_facts, samples
 
@@ -150,3 +152,101 @@ def test_scalars_that_are_no_numbers_prove_nothing():
         assert diagnosis.verdict in ("rollout.unexplained", "update.unknown")
         assert all(math.isfinite(row.value) for row in diagnosis.evidence)
         assert not [finding for finding in diagnosis.findings if finding.evidence]
+
+
+def tail_facts(number: int, seconds: dict[str, float] | None = None) -> StepFacts:
+    return facts(
+        seconds or LONG_GEN,
+        run=RUN,
+        step=number,
+        trajectories=samples([30.0] * 99 + [97.0], [1500] * 99 + [8000]),
+    )
+
+
+def judged_as(given: StepFacts, verdict: str) -> StepFacts:
+    """Return a step as it is kept for long: with its verdict, without its samples."""
+    step = replace(given.step, verdict=verdict, confidence="high")
+    return replace(given, step=step, trajectories=None)
+
+
+def test_steps_keep_the_verdicts_they_were_given_when_they_closed():
+    old = [judged_as(tail_facts(number), "rollout.tool") for number in range(1, 61)]
+    steps = [*old, *(tail_facts(number) for number in range(61, 81))]
+    diagnosis = diagnose(RUN, steps)
+    assert [step.verdict for step in diagnosis.steps] == ["rollout.tool"] * 59 + [
+        "rollout.long_tail"
+    ] * 20
+    assert diagnosis.annotations == (
+        VerdictChange(2, "rollout.tool", None),
+        VerdictChange(61, "rollout.long_tail", "rollout.tool"),
+    )
+    anew = diagnose(RUN, steps, overrides={"dominance.share": 0.9})
+    assert {step.verdict for step in anew.steps} == {"balanced"}
+
+
+def test_verdict_of_one_step_is_that_of_its_window():
+    diagnosis = diagnose_step(RUN, judged_as(tail_facts(5), "rollout.tool"))
+    assert diagnosis.verdict == "rollout.unexplained"
+    assert [step.verdict for step in diagnosis.steps] == ["rollout.unexplained"]
+
+
+@pytest.mark.parametrize("count", [3, 5, 20])
+@pytest.mark.parametrize("stage", ["update_actor", "update_weights"])
+def test_one_straggler_step_does_not_flip_the_window(count: int, stage: str):
+    for place in range(count):
+        steps = [tail_facts(number) for number in range(10, 10 + count)]
+        steps[place] = tail_facts(10 + place, LONG_GEN | {stage: 9_000.0})
+        diagnosis = diagnose(RUN, steps, attempt_starts={1: 1})
+        assert (diagnosis.verdict, diagnosis.num_judged) == ("rollout.long_tail", count)
+        assert {change.verdict for change in diagnosis.annotations} <= {"rollout.long_tail"}
+
+
+@pytest.mark.parametrize("first", [101, 104, 110])
+@pytest.mark.parametrize("count", [7, 20, 23])
+def test_validation_every_tenth_step_does_not_decide(first: int, count: int):
+    # Longer than the step: what counts is a tenth of it.
+    def validated(first: int, count: int) -> list[StepFacts]:
+        return [
+            facts(
+                LONG_GEN | ({"testing": 300.0} if number % 10 == 0 else {}),
+                run=RUN,
+                step=number,
+                step_s=sum(LONG_GEN.values()) + 1,
+                trajectories=samples([30.0] * 99 + [97.0], [1500] * 99 + [8000]),
+            )
+            for number in range(first, first + count)
+        ]
+
+    baseline = make_baseline(validated(61, 40), 40)
+    diagnosis = diagnose(RUN, validated(first, count), baseline, attempt_starts={1: 1})
+    assert diagnosis.verdict == "rollout.long_tail"
+    assert diagnosis.outside["testing"].duration_s == pytest.approx(30)
+    assert diagnosis.outside["testing"].ratio_to_step == pytest.approx(30 / 143, rel=0.01)
+
+
+def test_long_range_is_judged_by_all_steps_and_looked_into_at_some():
+    steps = [judged_as(tail_facts(number), "rollout.long_tail") for number in range(1, 951)]
+    steps += [tail_facts(number) for number in range(951, 1_001)]
+    diagnosis = diagnose(RUN, steps)
+    assert (diagnosis.num_judged, len(diagnosis.steps)) == (999, 999)
+    assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.long_tail", "high")
+    assert diagnosis.shares["gen"] == pytest.approx(100 / 142)
+
+
+def test_stragglers_of_a_resumed_run():
+    first = [tail_facts(number) for number in range(1, 9)]
+    again = [
+        replace(given, step=replace(given.step, attempt=2))
+        for given in (tail_facts(number) for number in range(7, 15))
+    ]
+    again[0] = replace(
+        again[0], step=replace(tail_facts(7, LONG_GEN | {"update_actor": 999}).step, attempt=2)
+    )
+    opened = StepFacts(replace(assemble_step(inputs(step=15)), attempt=2))
+    diagnosis = diagnose(RUN, [*first[:6], *again, opened])
+    assert [(e.step, e.reason) for e in diagnosis.excluded] == [
+        (1, "first step of an attempt: it warms up"),
+        (7, "first step of an attempt: it warms up"),
+        (15, "not closed"),
+    ]
+    assert diagnosis.verdict == "rollout.long_tail"

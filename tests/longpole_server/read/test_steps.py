@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from longpole_server.model.records import MetricPoint, Records, StageSpan
 from longpole_server.model.step import ClosedBy, Note, OutsideStage, StageTime, Step
 from support.store_opening import OpenedStore
@@ -84,6 +86,19 @@ def test_a_resumed_run_shows_no_step_twice(opened: OpenedStore) -> None:
         *((step, two) for step in (5, 6, 7, 8)),
     ]
     assert opened.reader.list_step_numbers("resumed")[3:5] == [(4, 1, True), (5, 2, True)]
+
+
+def test_verdicts_are_those_of_the_latest_attempt(opened: OpenedStore) -> None:
+    first = [replace(make_step("judged", 1, step), verdict="balanced") for step in (1, 2)]
+    again = [replace(make_step("judged", 2, step), verdict="rollout.tool") for step in (2, 3)]
+    opened_step = replace(make_step("judged", 2, 4, closed_by=None), verdict=None)
+    write(opened, *first, *again, opened_step)
+    assert opened.reader.list_step_verdicts("judged") == [
+        (1, "balanced"),
+        (2, "rollout.tool"),
+        (3, "rollout.tool"),
+        (4, None),
+    ]
 
 
 def test_a_range_is_inclusive(opened: OpenedStore) -> None:

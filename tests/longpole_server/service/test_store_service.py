@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from longpole_server.errors import BadRequestError, NotFoundError
+from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.run import RunSummary
-from support.server_runs import RunScript, gpu_samples, merge
+from support.server_runs import PLAIN_STAGES, RunScript, gpu_samples, merge
 from support.server_service import ServiceBench
 
 
@@ -281,6 +282,26 @@ def test_a_range_is_diagnosed(bench: ServiceBench, run_id: str):
     part = bench.service.diagnose(run_id, 3, 4)
     assert [step.step for step in part.steps] == [3, 4]
     assert bench.service.get_step(run_id, 3).diagnosis.verdict == "rollout.unexplained"
+
+
+def test_verdict_changes_of_a_run(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    bench.write(run.start(gpu_count=2))
+    synced = (("gen", 0.0, 2.0), ("update_weights", 2.0, 9.0))
+    for number in range(1, 21):
+        begin_s = 10.0 * number
+        stages = synced if number > 12 or number == 6 else PLAIN_STAGES
+        bench.write(merge(run.stages(number, begin_s, stages), run.loop(number, begin_s)))
+    assert bench.service.list_verdict_changes(run_id) == (
+        VerdictChange(1, "rollout.unexplained", None),
+        VerdictChange(13, "sync.weights", "rollout.unexplained"),
+    )
+    assert bench.service.diagnose(run_id, 7, 20).annotations == (
+        VerdictChange(7, "rollout.unexplained", None),
+        VerdictChange(13, "sync.weights", "rollout.unexplained"),
+    )
+    with pytest.raises(NotFoundError):
+        bench.service.list_verdict_changes(f"{run_id}/other")
 
 
 def test_what_was_noted_on_arrival_stands_in_run_and_diagnosis(bench: ServiceBench, run_id: str):
