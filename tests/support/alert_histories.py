@@ -89,7 +89,7 @@ def history_of(points: Sequence[StepPoint], run: RunContext | None = None) -> Hi
     step = points[-1].step if points else None
     ts_ns = step.end_ns if step is not None and step.end_ns is not None else BEGIN_NS
     moment = Moment(ts_ns, ts_ns, step.step if step is not None else None)
-    return History(moment, run or make_run(), points, entity=RUN)
+    return History(moment, run or make_run(), points, opening=points[:40], entity=RUN)
 
 
 def history_at(seconds: float, run: RunContext | None = None, **fields: Any) -> History:

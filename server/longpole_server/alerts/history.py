@@ -13,6 +13,9 @@ from longpole_server.model.step import Step
 
 RUN, GPU, HOST, REPLICA, SERVER = "run", "gpu", "host", "replica", "server"
 THIS_SERVER = Entity(SERVER, "this server")
+# Steps of an attempt that are kept as its opening, and newest ones that are kept beside them.
+OPENING_STEPS = 40
+NEWEST_STEPS = 256
 # Steps back in which a replica must have worked to be expected to work.
 _REPLICA_STEPS = 20
 
@@ -179,7 +182,8 @@ class History:
 
     Attributes:
         run: None for what belongs to no run.
-        steps: Closed steps of the run's newest attempt in order; the judged one comes last.
+        steps: Newest closed steps of the run's newest attempt in order; the judged one comes last.
+        opening: The first closed steps of that attempt: what was usual when it began.
         gpus: GPUs that the run holds.
         hosts: Nodes of the run.
         own: The server, None in a replay.
@@ -191,6 +195,7 @@ class History:
     gpus: Sequence[GpuMinute] = ()
     hosts: Sequence[HostSeen] = ()
     own: OwnState | None = None
+    opening: Sequence[StepPoint] = ()
     entity: Entity = THIS_SERVER
 
     @property

@@ -100,6 +100,13 @@ def read_newest(history: History, name: str) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
+def read_opening(history: History, name: str) -> tuple[float, ...]:
+    """Return a figure over the first steps of the attempt, those before the judged one."""
+    newest = history.newest
+    judged = newest.step.step if newest is not None else 0
+    return read_series([each for each in history.opening if each.step.step < judged], name).values
+
+
 def measure_spread(values: Sequence[float]) -> tuple[float, float]:
     """Return the median, and the robust standard deviation from the median absolute deviation."""
     middle = statistics.median(values)

@@ -5,13 +5,18 @@ from dataclasses import replace
 
 from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.evaluation import end_alerts_of, evaluate
-from longpole_server.alerts.history import History, Moment, RunContext, StepPoint
+from longpole_server.alerts.history import (
+    NEWEST_STEPS,
+    OPENING_STEPS,
+    History,
+    Moment,
+    RunContext,
+    StepPoint,
+)
 from longpole_server.alerts.rule import Rule
 from longpole_server.model.alert import Alert, AlertEvent
 
 _NS_PER_S = 1_000_000_000
-# A run is judged on at most so many of its newest steps at a time, as live ones are.
-MAX_HISTORY_STEPS = 256
 # As in `service.run_states`, seen from the past: five usual steps, two minutes at least.
 _STALLED_STEPS = 5.0
 _STALLED_AFTER_S = 120.0
@@ -51,6 +56,7 @@ class _AttemptReplay:
         self._rules = rules
         self._run = run
         self._points: list[StepPoint] = []
+        self._opening: list[StepPoint] = []
         self._progress_ns = run.started_ns
 
     def see(self, point: StepPoint) -> None:
@@ -61,10 +67,12 @@ class _AttemptReplay:
         stalled_ns = self._progress_ns + round(run.patience_s * _NS_PER_S) + 1
         if end_ns > stalled_ns:
             self._judge_time(replace(run, state="stalled"), stalled_ns)
-        self._points = [*self._points[-(MAX_HISTORY_STEPS - 1) :], point]
+        self._points = [*self._points[-(NEWEST_STEPS - 1) :], point]
+        if len(self._opening) < OPENING_STEPS:
+            self._opening.append(point)
         self._progress_ns = max(self._progress_ns, end_ns)
         run = replace(run, last_progress_ns=self._progress_ns)
-        history = History(Moment(end_ns, end_ns, step.step), run, self._points)
+        history = self._look(Moment(end_ns, end_ns, step.step), run)
         self.events += evaluate(self._rules, history, self.book, "step").events
         self._judge_time(run, end_ns)
 
@@ -74,13 +82,16 @@ class _AttemptReplay:
         run = replace(self._run, last_progress_ns=self._progress_ns, open_stage=None)
         self._judge_time(run, end_ns)
         if run.state in ("finished", "crashed", "lost"):
-            history = History(Moment(end_ns, end_ns), run, self._points)
+            history = self._look(Moment(end_ns, end_ns), run)
             keep = frozenset({"trainer.gone"})
             self.events += end_alerts_of(self.book, history, f"the run is {run.state}", keep)
 
     def _judge_time(self, run: RunContext, ts_ns: int) -> None:
-        history = History(Moment(ts_ns, ts_ns), run, self._points)
+        history = self._look(Moment(ts_ns, ts_ns), run)
         self.events += evaluate(self._rules, history, self.book, "time").events
+
+    def _look(self, moment: Moment, run: RunContext) -> History:
+        return History(moment, run, self._points, opening=self._opening)
 
     def _run_at(self, ts_ns: int) -> RunContext:
         durations = sorted(

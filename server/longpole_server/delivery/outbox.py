@@ -12,16 +12,25 @@ from dataclasses import dataclass, field
 from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery
 
 _NS_PER_S = 1_000_000_000
-# Events of one run within this time are told together.
-GROUP_WAIT_S = 10.0
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 600.0
 # Tries of one message after which later ones may overtake it.
 _BLOCKING_TRIES = 5
 GIVE_UP_AFTER_S = 86_400.0
-# Slack takes about one message a second.
-SPACING_S = 1.1
 _MAX_MESSAGES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast people are told.
+
+    Attributes:
+        group_wait_s: Events of one run within this time are told together.
+        spacing_s: Least time between two messages of a channel: Slack takes about one a second.
+    """
+
+    group_wait_s: float = 10.0
+    spacing_s: float = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +72,13 @@ class Outbox:
 
     Args:
         channels: Names of the channels that there are.
+        pace: How fast.
     """
 
-    def __init__(self, channels: Iterable[str]) -> None:
+    def __init__(self, channels: Iterable[str], pace: Pace = Pace()) -> None:
         self._channels = tuple(channels)
+        self._group_wait_ns = round(pace.group_wait_s * _NS_PER_S)
+        self._spacing_ns = round(pace.spacing_s * _NS_PER_S)
         self._groups: dict[str, _Group] = {}
         self._told: set[str] = set()
         self._messages: OrderedDict[str, AlertMessage] = OrderedDict()
@@ -126,7 +138,7 @@ class Outbox:
                 created_ns=now_ns,
             )
             for run_id, group in self._groups.items()
-            if now_ns >= group.since_ns + round(GROUP_WAIT_S * _NS_PER_S)
+            if now_ns >= group.since_ns + self._group_wait_ns
         ]
 
     def close_group(self, message: AlertMessage) -> None:
@@ -138,7 +150,7 @@ class Outbox:
         """Return what may be sent now: one message a channel, the oldest first."""
         found: list[Due] = []
         for channel in self._channels:
-            ready_ns = self.records[channel].last_try_ns + round(SPACING_S * _NS_PER_S)
+            ready_ns = self.records[channel].last_try_ns + self._spacing_ns
             if now_ns < ready_ns:
                 continue
             for waiting in self._waiting[channel].values():
@@ -166,13 +178,16 @@ class Outbox:
         """Return how many messages a channel has not confirmed yet."""
         return len(self._waiting[channel])
 
+    @property
+    def num_gathering(self) -> int:
+        """Events that wait for others to be told with them."""
+        return sum(len(group.event_ids) for group in self._groups.values())
+
     def next_due_ns(self) -> int | None:
         """Return when there is something to do next, None when nothing waits."""
-        times = [
-            group.since_ns + round(GROUP_WAIT_S * _NS_PER_S) for group in self._groups.values()
-        ]
+        times = [group.since_ns + self._group_wait_ns for group in self._groups.values()]
         for channel in self._channels:
-            ready_ns = self.records[channel].last_try_ns + round(SPACING_S * _NS_PER_S)
+            ready_ns = self.records[channel].last_try_ns + self._spacing_ns
             times += [max(ready_ns, waiting.next_ns) for waiting in self._waiting[channel].values()]
         return min(times, default=None)
 

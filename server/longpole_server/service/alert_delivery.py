@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.notice import Notice, Thread
-from longpole_server.delivery.outbox import Due, Outbox
+from longpole_server.delivery.outbox import Due, Outbox, Pace
 from longpole_server.errors import DeliveryError, StoreError
 from longpole_server.model.alert import AlertEvent, AlertMessage, ChannelStatus, Delivery
 from longpole_server.read.alerts import AlertReader
@@ -40,6 +40,7 @@ class AlertDeliverer:
         titles: Returns the titles of rules by id.
         base_url: Root of the dashboard for links, empty when it is not known.
         now_ns: Wall clock, UTC nanoseconds.
+        pace: How fast people are told.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class AlertDeliverer:
         titles: Callable[[], Mapping[str, str]],
         base_url: str = "",
         now_ns: Callable[[], int] = time.time_ns,
+        pace: Pace = Pace(),  # noqa: B008 - frozen
     ) -> None:
         self._channels = {channel.name: channel for channel in channels}
         self._writer = store.writer
@@ -59,10 +61,16 @@ class AlertDeliverer:
         self._inbox: list[AlertEvent] = []
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._outbox = Outbox(self._channels)
+        self._outbox = Outbox(self._channels, pace)
         self._events: dict[str, AlertEvent] = {}
         self.num_failed = 0
         self._recover(store.reader)
+
+    @property
+    def num_left(self) -> int:
+        """Events and messages that wait to be told or confirmed."""
+        waiting = sum(map(self._outbox.count_waiting, self._channels))
+        return len(self._inbox) + self._outbox.num_gathering + waiting
 
     def on_events(self, events: Sequence[AlertEvent]) -> None:
         """Take note of events that are stored. Cheap; callable from any thread."""

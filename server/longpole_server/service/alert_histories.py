@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.stages import SAVE_CHECKPOINT
 from longpole_server.alerts.history import (
+    NEWEST_STEPS,
+    OPENING_STEPS,
     GpuMinute,
     HostSeen,
     ReplicaSamples,
@@ -15,7 +17,6 @@ from longpole_server.alerts.history import (
     SampleCounts,
     StepPoint,
 )
-from longpole_server.alerts.replay import MAX_HISTORY_STEPS
 from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.model.run import RunState, RunSummary
 from longpole_server.model.step import Step
@@ -44,10 +45,11 @@ _AT_MAX = 0.98
 
 @dataclass(slots=True)
 class RunSteps:
-    """Closed steps of a run's newest attempt, in order."""
+    """Closed steps of a run's newest attempt, in order: the newest, and the first."""
 
     attempt: int
     points: list[StepPoint] = field(default_factory=list[StepPoint])
+    opening: list[StepPoint] = field(default_factory=list[StepPoint])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,15 @@ class HistoryReader:
         self._kept: OrderedDict[str, RunSteps] = OrderedDict()
         self._places = Memory()
 
-    def list_steps(self, run_id: str, attempt: int) -> list[StepPoint]:
-        """Return the newest closed steps of an attempt as they were read last."""
+    def list_steps(self, run_id: str, attempt: int) -> RunSteps:
+        """Return the closed steps of an attempt as they were read last."""
         kept = self._kept.get(run_id)
         if kept is None or kept.attempt != attempt:
             return self.update_steps(run_id, attempt)
-        return kept.points
+        return kept
 
-    def update_steps(self, run_id: str, attempt: int) -> list[StepPoint]:
-        """Return the newest closed steps of an attempt, read anew as far as they may change."""
+    def update_steps(self, run_id: str, attempt: int) -> RunSteps:
+        """Return the closed steps of an attempt, read anew as far as they may change."""
         kept = self._kept.get(run_id)
         if kept is None or kept.attempt != attempt:
             kept = self._kept[run_id] = RunSteps(attempt)
@@ -106,8 +108,10 @@ class HistoryReader:
         if fresh:
             first = fresh[0].step.step
             older = [point for point in kept.points if point.step.step < first]
-            kept.points = [*older, *fresh][-MAX_HISTORY_STEPS:]
-        return kept.points
+            kept.points = [*older, *fresh][-NEWEST_STEPS:]
+        if len(kept.opening) < OPENING_STEPS and kept.points:
+            kept.opening = self._read_opening(run_id, kept)
+        return kept
 
     def describe_run(self, summary: RunSummary, points: Sequence[StepPoint]) -> RunContext:
         """Return a live run as it stands."""
@@ -228,8 +232,19 @@ class HistoryReader:
             ),
         )
 
+    def _read_opening(self, run_id: str, kept: RunSteps) -> list[StepPoint]:
+        extent = self._runs.get_digest(run_id).extents.get(kept.attempt)
+        if extent is None or kept.points[0].step.step <= extent.first:
+            return kept.points[:OPENING_STEPS]
+        # Of a run that was long before this server saw it.
+        steps = self._reader.list_steps(run_id, extent.first, extent.first + 2 * OPENING_STEPS)
+        own = [
+            step for step in steps if step.attempt == kept.attempt and step.closed_by is not None
+        ]
+        return self._read_points(run_id, kept.attempt, own[:OPENING_STEPS])
+
     def _read_newest(self, run_id: str, attempt: int, count: int | None) -> list[StepPoint]:
-        steps = self._reader.list_last_steps(run_id, count or MAX_HISTORY_STEPS)
+        steps = self._reader.list_last_steps(run_id, count or NEWEST_STEPS)
         own = [step for step in steps if step.attempt == attempt]
         return self._read_points(run_id, attempt, own)
 

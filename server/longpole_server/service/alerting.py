@@ -188,7 +188,8 @@ class AlertEvaluator:
         summary = self._runs.get_summary(run_id)
         if summary.state == "imported":
             return 0
-        points = self._histories.update_steps(run_id, summary.attempt)
+        kept = self._histories.update_steps(run_id, summary.attempt)
+        points = kept.points
         if not points:
             return 0
         run = self._histories.describe_run(summary, points)
@@ -200,16 +201,19 @@ class AlertEvaluator:
         for index, point in enumerate(points):
             # The newest judged step is judged again: its scalars and samples come in late.
             if point.step.step >= judged and (point.step.end_ns or 0) >= late_ns:
-                num_events += self._judge_step(run, points[: index + 1])
+                num_events += self._judge_step(run, points[: index + 1], kept.opening)
         self._judged[run_id] = (summary.attempt, points[-1].step.step)
         return num_events
 
-    def _judge_step(self, run: RunContext, points: Sequence[StepPoint]) -> int:
+    def _judge_step(
+        self, run: RunContext, points: Sequence[StepPoint], opening: Sequence[StepPoint]
+    ) -> int:
         step = points[-1].step
         end_ns = step.end_ns if step.end_ns is not None else step.start_ns
         moment = Moment(end_ns, self._book.next_decided_ns(), step.step)
         at_step = replace(run, last_progress_ns=max(end_ns, run.started_ns))
-        return len(self._book.evaluate(History(moment, at_step, points), "step"))
+        history = History(moment, at_step, points, opening=opening)
+        return len(self._book.evaluate(history, "step"))
 
     def _judge_time(self) -> int:
         own = self._measure_own()
@@ -232,7 +236,7 @@ class AlertEvaluator:
         return len(self._book.evaluate(history, "time"))
 
     def _judge_alive(self, summary: RunSummary, hardware: Hardware, own: OwnState) -> int:
-        points = self._histories.list_steps(summary.run_id, summary.attempt)
+        points = self._histories.list_steps(summary.run_id, summary.attempt).points
         run = self._histories.describe_run(summary, points)
         gpus = self._histories.list_gpus(summary.run_id, summary.attempt, hardware)
         hosts = self._histories.list_hosts(summary.run_id, summary.attempt, gpus, hardware)
@@ -240,7 +244,7 @@ class AlertEvaluator:
         return len(self._book.evaluate(history, "time"))
 
     def _judge_over(self, summary: RunSummary, now_ns: int) -> int:
-        points = self._histories.list_steps(summary.run_id, summary.attempt)
+        points = self._histories.list_steps(summary.run_id, summary.attempt).points
         run = self._histories.describe_run(summary, points)
         history = History(self._now(), run, points)
         silent_ns = now_ns - summary.last_seen_ns

@@ -3,13 +3,15 @@ from hypothesis import strategies as st
 
 from longpole_server.delivery.outbox import (
     GIVE_UP_AFTER_S,
-    GROUP_WAIT_S,
     Due,
     Outbox,
+    Pace,
 )
 from longpole_server.model.alert import AlertMessage, Delivery, DeliveryOutcome
 from support.alert_events import make_event
 from support.alert_histories import S, at
+
+GROUP_WAIT_S = Pace().group_wait_s
 
 
 def wait_s(seconds: float) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History
-from longpole_server.alerts.inputs import label_of, read_newest, read_series
+from longpole_server.alerts.inputs import label_of, read_newest, read_opening
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.model.alert import Comparison
 
@@ -43,8 +43,8 @@ class AgainstStart:
         value = read_newest(history, self.metric)
         if value is None:
             return not_judgeable(f"{label_of(self.metric)} is not reported", self.unit)
-        first = read_series(history.steps[:-1], self.metric).values[self.skip :]
-        reference = first[: self.reference_steps]
+        opening = read_opening(history, self.metric)[self.skip :]
+        reference = opening[: self.reference_steps]
         if len(reference) < self.min_steps:
             return not_judgeable(
                 f"{len(reference)} of {self.min_steps} reference steps are known", self.unit

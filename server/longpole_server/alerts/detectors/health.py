@@ -6,12 +6,14 @@ from types import MappingProxyType
 
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History
-from longpole_server.alerts.inputs import read_newest, read_series
+from longpole_server.alerts.inputs import read_newest, read_opening
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.analysis.architectures import is_mixture_of_experts
 from longpole_server.diagnosis.thresholds import resolve_limits
 
 _LIMITS = resolve_limits()
+# Newest steps that make the past of a figure.
+_PAST_STEPS = 60
 _KL_BASIS_KEYS = ("rl.kl.basis", "kl.basis", "kl_basis")
 _ADVANTAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -111,7 +113,7 @@ class AdvantagesFlat:
 
     def _read_spreads(self, history: History) -> list[float | None]:
         spreads: list[float | None] = []
-        for point in history.steps:
+        for point in history.steps[-_PAST_STEPS:]:
             found = {
                 part: next((point.scalars[name] for name in names if name in point.scalars), None)
                 for part, names in _ADVANTAGES.items()
@@ -140,7 +142,7 @@ class LengthCollapsed:
         value = read_newest(history, "response_length_mean")
         if value is None:
             return not_judgeable("the response length is not reported", self.unit)
-        past = sorted(read_series(history.steps[:-1], "response_length_mean").values[:20])
+        past = sorted(read_opening(history, "response_length_mean")[:20])
         usual = past[len(past) // 2] if len(past) >= 5 else None
         fire = max(self.fire, self.fire_ratio * usual if usual is not None else 0.0)
         clear = max(self.clear, 1.5 * fire)

@@ -12,6 +12,13 @@ from longpole_server.alerts.rule import Judgement, not_judgeable
 _THROUGHPUT = "throughput_tokens_per_s_per_gpu"
 _LENGTH = "response_length_mean"
 _TOKENS = "tokens_total"
+# What may explain a fall: longer contexts, or fewer tokens to fill the same step.
+_SHAPES = (
+    (_LENGTH, "responses got longer", 1),
+    (_TOKENS, "steps hold fewer tokens", -1),
+)
+# Newest steps that are looked at.
+_PAST_STEPS = 60
 # The part of a fall that longer answers may explain before it counts as theirs.
 _EXPLAINED = 0.7
 
@@ -23,7 +30,7 @@ class ThroughputFall:
     Attributes:
         fire_ratio, clear_ratio: Parts of the reference.
         recent: Newest steps whose median is judged.
-        reference: First steady steps (`frozen`), else the steps before the recent ones.
+        frozen: Compared with the first steady steps, else with the twenty before the recent ones.
     """
 
     fire_ratio: float
@@ -38,19 +45,12 @@ class ThroughputFall:
 
     def judge(self, history: History) -> Judgement:
         """Judge the newest steps."""
-        series = read_series(history.steps, _THROUGHPUT)
-        num_reference = len(series) - self.recent - 2
-        if num_reference < self.min_reference:
+        recent, reference = self._split(history, _THROUGHPUT)
+        if len(recent) < self.recent or len(reference) < self.min_reference:
             return not_judgeable(
-                f"{max(0, num_reference)} of {self.min_reference} reference steps are known",
-                self.unit,
+                f"{len(reference)} of {self.min_reference} reference steps are known", self.unit
             )
-        before = series.values[2 : len(series) - self.recent]
-        reference = before[:20] if self.frozen else before[-20:]
-        usual, value = (
-            statistics.median(reference),
-            statistics.median(series.values[-self.recent :]),
-        )
+        usual, value = statistics.median(reference), statistics.median(recent)
         judgement = compare(
             value,
             self.fire_ratio * usual,
@@ -69,18 +69,24 @@ class ThroughputFall:
             False, True, value, judgement.threshold, self.unit, usual, quiet_because=explained
         )
 
+    def _split(self, history: History, name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return a figure over the newest steps, and over those they are compared with."""
+        steps = history.steps[-_PAST_STEPS:]
+        newest, before = steps[-self.recent :], steps[2 : -self.recent]
+        recent = read_series(newest, name).values
+        if not self.frozen:
+            return recent, read_series(before, name).values[-20:]
+        first = newest[0].step.step if newest else 0
+        opening = [point for point in history.opening if point.step.step < first]
+        return recent, read_series(opening, name).values[2:22]
+
     def _explain(self, history: History, ratio: float) -> str | None:
         """Say what explains the fall: answers that got so much longer, or far fewer tokens."""
-        for name, label, sign in (
-            (_LENGTH, "responses got longer", 1),
-            (_TOKENS, "steps hold fewer tokens", -1),
-        ):
-            series = read_series(history.steps, name).values
-            if len(series) < self.recent + self.min_reference + 2:
+        for name, label, sign in _SHAPES:
+            recent, reference = self._split(history, name)
+            if len(recent) < self.recent or len(reference) < self.min_reference:
                 continue
-            before = series[2 : len(series) - self.recent]
-            usual = statistics.median(before[:20] if self.frozen else before[-20:])
-            now = statistics.median(series[-self.recent :])
+            usual, now = statistics.median(reference), statistics.median(recent)
             if usual <= 0 or now <= 0:
                 continue
             growth = now / usual if sign > 0 else usual / now
@@ -104,7 +110,7 @@ class SyncSlow:
 
     def judge(self, history: History) -> Judgement:
         """Judge the newest step by the steps before it."""
-        series = read_series(history.steps, f"stage_s/{UPDATE_WEIGHTS}")
+        series = read_series(history.steps[-_PAST_STEPS:], f"stage_s/{UPDATE_WEIGHTS}")
         if history.newest is None or not series.steps:
             return not_judgeable("no weight sync is reported", self.unit)
         if series.steps[-1] != history.newest.step.step:

@@ -45,7 +45,8 @@ class RobustJump:
         value = read_newest(history, self.metric)
         if value is None:
             return not_judgeable(f"{label_of(self.metric)} is not reported", self.unit)
-        past = read_series(history.steps[:-1], self.metric).values
+        reach = 2 * (self.window + self.gap)
+        past = read_series(history.steps[-reach - 1 : -1], self.metric).values
         past = past[: len(past) - self.gap][-self.window :] if self.gap else past[-self.window :]
         if len(past) < self.min_steps:
             return not_judgeable(

@@ -10,6 +10,8 @@ from longpole_server.alerts.inputs import read_newest
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.model.alert import AlertEvidence
 
+# Newest steps that are looked at.
+_PAST_STEPS = 60
 _NO_SAMPLES = "samples are not reported"
 
 
@@ -34,7 +36,9 @@ class ReplicaGone:
 
     def judge(self, history: History) -> Judgement:
         """Judge one replica; the value is the number of steps without a sample of it."""
-        counts = [point.samples for point in history.steps if point.samples is not None]
+        counts = [
+            point.samples for point in history.steps[-_PAST_STEPS:] if point.samples is not None
+        ]
         if not counts or not counts[-1].replicas:
             return not_judgeable("samples do not name their replica", self.unit)
         working = [
@@ -122,7 +126,7 @@ class SyncFailed:
         """Judge the newest version of each step."""
         versions = [
             point.samples.version_max
-            for point in history.steps
+            for point in history.steps[-_PAST_STEPS:]
             if point.samples is not None and point.samples.version_max is not None
         ]
         if len(versions) < 5 or history.newest is None or history.newest.samples is None:
@@ -178,7 +182,7 @@ class StaleDrops:
         if value is None and count is not None and count.num_samples:
             seen = any(
                 point.samples is not None and point.samples.num_dropped_stale
-                for point in history.steps
+                for point in history.steps[-_PAST_STEPS:]
             )
             value = count.num_dropped_stale / count.num_samples if seen else None
         if value is None:

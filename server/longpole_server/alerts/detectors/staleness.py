@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from longpole.conventions.stages import TRAINER_WAIT
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History, RunContext
-from longpole_server.alerts.inputs import read_newest, read_series
+from longpole_server.alerts.inputs import read_newest, read_opening, read_series
 from longpole_server.alerts.rule import Judgement, not_judgeable
 
+# Newest steps that are looked at.
+_PAST_STEPS = 60
 _VERSIONS = "versions"
 _NOT_REPORTED = "staleness is not reported"
 
@@ -67,7 +69,7 @@ class StalenessDrift:
         run = history.run
         if run is None or read_newest(history, "staleness_max") is None:
             return not_judgeable(_NOT_REPORTED, self.unit)
-        series = read_series(history.steps, "staleness_max").values
+        series = read_series(history.steps[-_PAST_STEPS:], "staleness_max").values
         if len(series) < self.held_steps:
             return not_judgeable(f"{len(series)} of {self.held_steps} steps are known", self.unit)
         recent = series[-self.held_steps :]
@@ -80,17 +82,18 @@ class StalenessDrift:
             judgement = compare(lowest, bound - 0.5, bound - 1.0, self.unit, words=words)
             if judgement.firing:
                 return judgement
-        return self._judge_drift(series, recent, words)
+        return self._judge_drift(history, recent, words)
 
     def _judge_drift(
-        self, series: tuple[float, ...], recent: tuple[float, ...], words: dict[str, str]
+        self, history: History, recent: tuple[float, ...], words: dict[str, str]
     ) -> Judgement:
-        if len(series) < self.min_steps:
+        opening = read_opening(history, "staleness_max")
+        if len(opening) < self.min_steps:
             return not_judgeable(
-                f"{len(series)} of {self.min_steps} steps are known for its own baseline",
+                f"{len(opening)} of {self.min_steps} first steps are known for its own baseline",
                 self.unit,
             )
-        usual = statistics.median(series[2:12])
+        usual = statistics.median(opening[2:12])
         value = statistics.median(recent)
         limit = max(self.drift_ratio * usual, usual + 1.0)
         words["what"] = f"up from {usual:g} at the start"

@@ -1,0 +1,112 @@
+"""The stored book: what a failing store, a restart and a long alert do to it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from longpole_server.alerts.user_rules import read_user_rule
+from longpole_server.errors import StoreError
+from longpole_server.model.alert import AlertEvent
+from longpole_server.service.alert_book import AlertStore, StoredBook
+from support.alert_histories import history_of, make_rule, make_run, points_of
+from support.server_service import ServiceBench
+
+
+class FailingWriter:
+    """Refuses events until it is mended."""
+
+    def __init__(self, store: AlertStore) -> None:
+        self._writer = store.writer
+        self.is_broken = True
+
+    def write_events(self, events: Sequence[AlertEvent]) -> None:
+        if self.is_broken:
+            raise StoreError("the disk is full")
+        self._writer.write_events(events)
+
+
+def script_history(run_id: str, values: Sequence[float | None]):
+    history = history_of(points_of("script", values), make_run(facts={}))
+    assert history.run is not None
+    facts = replace(history.run.facts, run_id=run_id)
+    return replace(history, run=replace(history.run, facts=facts))
+
+
+def open_book(bench: ServiceBench, store: AlertStore | None = None) -> StoredBook:
+    return StoredBook(store or bench.alert_store, bench.clock.now_ns, [make_rule()])
+
+
+def kinds_of(bench: ServiceBench, run_id: str) -> list[str]:
+    events = bench.alert_store.reader.list_events_since(0)
+    return [event.kind for event in events if event.run_id == run_id]
+
+
+def test_what_the_store_refuses_is_written_later(bench: ServiceBench, run_id: str):
+    writer = FailingWriter(bench.alert_store)
+    book = open_book(bench, replace(bench.alert_store, writer=writer))  # type: ignore[arg-type]
+    heard: list[AlertEvent] = []
+    book.add_listener(heard.extend)
+    book.evaluate(script_history(run_id, [2.0]), "step")
+    assert book.count_firing(run_id) == 1
+    assert (book.stats.num_unwritten, book.stats.num_write_failures) == (1, 1)
+    assert heard == [], "nobody is told of what could be forgotten"
+    writer.is_broken = False
+    assert book.flush()
+    assert [event.kind for event in heard] == ["firing"]
+    assert kinds_of(bench, run_id) == ["firing"]
+
+
+def test_a_long_alert_is_written_down_once_a_minute(bench: ServiceBench, run_id: str):
+    book = open_book(bench)
+    for step in range(1, 31):
+        bench.clock.seconds += 10.0
+        book.evaluate(script_history(run_id, [2.0] * step), "step")
+    book.flush()
+    kinds = kinds_of(bench, run_id)
+    assert kinds[0] == "firing"
+    assert 4 <= kinds.count("seen") <= 7
+    (alert,) = [alert for alert in book.list_alerts() if alert.run_id == run_id]
+    (again,) = [alert for alert in open_book(bench).list_alerts() if alert.run_id == run_id]
+    assert alert.count == 30
+    assert again == alert
+
+
+def test_times_of_decisions_only_grow(bench: ServiceBench):
+    book = open_book(bench)
+    first = book.next_decided_ns()
+    bench.clock.seconds -= 5_000.0
+    assert book.next_decided_ns() > first
+
+
+def test_a_deleted_rule_ends_its_alerts_and_stays_deleted(bench: ServiceBench, run_id: str):
+    book = open_book(bench)
+    rule = read_user_rule({"metric": "script", "threshold": 1.0, "rule_id": "user.once"})
+    book.put_rule(rule.rule_id, rule)
+    assert [each.rule_id for each in open_book(bench).user_rules] == ["user.once"]
+    history = script_history(run_id, [2.0] * 8)
+    book.evaluate(history, "step")
+    assert book.count_firing(run_id) == 2
+    book.put_rule(rule.rule_id, None)
+    assert book.count_firing(run_id) == 1
+    assert open_book(bench).user_rules == ()
+    ended = [alert for alert in book.list_alerts() if alert.rule == "user.once"]
+    assert [alert.state for alert in ended] == ["resolved"]
+
+
+@pytest.mark.parametrize("cut", range(0, 9, 2))
+def test_a_restart_between_steps_tells_nobody_twice(bench: ServiceBench, run_id: str, cut: int):
+    values = [0.0, 2.0, 2.0, 0.0, 2.0, 0.5, 0.0, 2.0, 2.0]
+    heard: list[AlertEvent] = []
+    book = open_book(bench)
+    book.add_listener(heard.extend)
+    for step in range(1, len(values) + 1):
+        if step == cut:
+            # Without a flush, as after a kill; the last steps are judged again.
+            book = open_book(bench)
+            book.add_listener(heard.extend)
+            for again in range(1, step):
+                book.evaluate(script_history(run_id, values[:again]), "step")
+        book.evaluate(script_history(run_id, values[:step]), "step")
+    told = [event.event_id for event in heard if event.notify]
+    assert len(told) == len(set(told)) == 5

@@ -1,0 +1,258 @@
+"""Delivery from the store: nothing is lost, what is confirmed is not repeated, no secret shows."""
+
+import itertools
+import logging
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.notice import Notice
+from longpole_server.delivery.slack import SlackBot, SlackWebhook
+from longpole_server.errors import DeliveryError, StoreError
+from longpole_server.model.alert import AlertEvent, Delivery
+from longpole_server.service.alert_book import AlertStore
+from longpole_server.service.alert_delivery import AlertDeliverer
+from support.alert_events import make_event
+from support.fake_slack import SECRET_TOKEN, FakeSlack, running_slack
+from support.server_runs import S
+from support.server_service import HandClock, ServiceBench
+
+
+@pytest.fixture
+def slack() -> Generator[FakeSlack]:
+    with running_slack() as slack:
+        yield slack
+
+
+@pytest.fixture
+def clock(bench: ServiceBench) -> HandClock:
+    # Each test a time of its own: they share a store, and a deliverer remembers two weeks.
+    bench.clock.seconds = next(_DAYS) * 86_400.0
+    return bench.clock
+
+
+_DAYS = itertools.count(20, 20)
+
+
+def open_deliverer(
+    bench: ServiceBench, *channels: Channel, store: AlertStore | None = None
+) -> AlertDeliverer:
+    return AlertDeliverer(
+        channels,
+        store or bench.alert_store,
+        lambda: {"loss.nan": "Loss is not a number"},
+        "http://dashboard",
+        bench.clock.now_ns,
+    )
+
+
+def store_event(bench: ServiceBench, run_id: str, number: int = 1, **fields: object) -> AlertEvent:
+    now_ns = bench.clock.now_ns()
+    event = make_event(
+        number,
+        event_id=f"{run_id}/{number}",
+        alert_id=f"{run_id}/{fields.pop('alert', number)}",
+        run_id=run_id,
+        run_name=run_id,
+        project="",
+        decided_ns=now_ns,
+        ts_ns=now_ns,
+        **fields,
+    )
+    bench.alert_store.writer.write_events([event])
+    return event
+
+
+def pass_time(bench: ServiceBench, deliverer: AlertDeliverer, seconds: float) -> None:
+    """Let the deliverer work once a second."""
+    for _ in range(round(seconds)):
+        bench.clock.seconds += 1.0
+        deliverer.process()
+
+
+def test_it_arrives_and_the_channel_says_so(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer.on_events([store_event(bench, run_id)])
+    pass_time(bench, deliverer, 9)
+    assert slack.taken == [], "others may follow within the wait"
+    pass_time(bench, deliverer, 3)
+    assert slack.titles() == [f"{run_id}: Loss is not a number"]
+    (status,) = deliverer.list_channels()
+    assert (status.num_delivered, status.num_waiting, status.last_error) == (1, 0, None)
+
+
+def test_three_things_at_once_are_one_message(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    for number, rule in enumerate(("loss.nan", "kl.high", "run.stalled"), 1):
+        deliverer.on_events([store_event(bench, run_id, number, rule=rule)])
+        bench.clock.seconds += 2.0
+    pass_time(bench, deliverer, 12)
+    assert slack.titles() == [f"{run_id}: 3 alerts"]
+
+
+def test_a_slack_that_fails_in_every_way_gets_each_message_in_the_end(
+    bench: ServiceBench,
+    clock: HandClock,
+    run_id: str,
+    slack: FakeSlack,
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level(logging.DEBUG)
+    slack.script.extend(["500", "garbage", "page", "403", "429"])
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=1))
+    deliverer.on_events([store_event(bench, run_id)])
+    pass_time(bench, deliverer, 120)
+    assert len(slack.taken) == 1
+    (status,) = deliverer.list_channels()
+    assert (status.num_delivered, status.num_failed, status.last_error) == (1, 0, None)
+    tries = [
+        delivery
+        for delivery in bench.alert_store.reader.list_deliveries(clock.now_ns() - 3_600 * S)
+        if delivery.channel == "slack"
+    ]
+    assert [each.outcome for each in tries] == [*["retry"] * 5, "delivered"]
+    asked = tries[4]
+    assert asked.next_ns is not None
+    assert asked.next_ns - asked.ts_ns == 7 * S, "429 named 7 s"
+    assert "secret" not in caplog.text + "".join(each.error for each in tries)
+
+
+def test_what_is_down_for_long_is_told_with_its_reason_and_then_given_up(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    slack.default = "500"
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer.on_events([store_event(bench, run_id)])
+    for _ in range(160):
+        bench.clock.seconds += 601.0
+        deliverer.process()
+    (status,) = deliverer.list_channels()
+    assert (status.num_waiting, status.num_failed) == (0, 1)
+    assert status.last_error == "Slack answered 500: rollup_error"
+
+
+def test_a_message_that_slack_never_takes_is_given_up_at_once(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    slack.script.append("400")
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer.on_events([store_event(bench, run_id)])
+    pass_time(bench, deliverer, 15)
+    assert slack.num_requests == 1
+    assert deliverer.list_channels()[0].num_failed == 1
+
+
+def test_a_restart_at_any_moment_loses_nothing_and_repeats_nothing_confirmed(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    webhook = SlackWebhook(slack.webhook_url)
+    store_event(bench, run_id)
+    # Killed before it took note of the event; the next one before it sends; and so on.
+    deliverer = open_deliverer(bench, webhook)
+    bench.clock.seconds += 11.0
+    slack.script.append("500")
+    deliverer.process()
+    deliverer = open_deliverer(bench, webhook)
+    assert deliverer.list_channels()[0].num_waiting == 1
+    pass_time(bench, deliverer, 10)
+    assert len(slack.taken) == 1
+    for _ in range(3):
+        deliverer = open_deliverer(bench, webhook)
+        pass_time(bench, deliverer, 12)
+    assert len(slack.taken) == 1
+
+
+class Forgetful:
+    """A store that dies after a message went out and before that is noted."""
+
+    def __init__(self, store: AlertStore) -> None:
+        self._writer = store.writer
+        self.write_message = store.writer.write_message
+
+    def write_delivery(self, delivery: Delivery) -> None:
+        raise StoreError("gone")
+
+
+def test_what_was_sent_and_not_noted_is_sent_again_under_the_same_id(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    webhook = SlackWebhook(slack.webhook_url)
+    store_event(bench, run_id)
+    forgetful = replace(bench.alert_store, writer=Forgetful(bench.alert_store))  # type: ignore[arg-type]
+    deliverer = open_deliverer(bench, webhook, store=forgetful)
+    bench.clock.seconds += 11.0
+    with pytest.raises(StoreError):
+        deliverer.process()
+    deliverer = open_deliverer(bench, webhook)
+    pass_time(bench, deliverer, 10)
+    first, second = slack.message_ids()
+    assert first == second
+
+
+def test_a_bot_answers_in_the_thread_also_after_a_restart(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url)
+    deliverer = open_deliverer(bench, bot)
+    deliverer.on_events([store_event(bench, run_id)])
+    pass_time(bench, deliverer, 12)
+    deliverer = open_deliverer(bench, bot)
+    deliverer.on_events([store_event(bench, run_id, 2, alert=1, kind="resolved")])
+    pass_time(bench, deliverer, 14)
+    assert slack.taken[1]["thread_ts"]
+    (update,) = slack.updates
+    assert update["text"] == f":white_check_mark: {run_id}: over: Loss is not a number"
+
+
+def test_one_channel_that_fails_does_not_keep_it_from_another(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    class Broken:
+        name = "broken"
+        kind = "broken"
+
+        def send(self, notice: Notice) -> str:
+            raise RuntimeError(f"a text with a secret about {notice.message_id}")
+
+    deliverer = open_deliverer(bench, Broken(), SlackWebhook(slack.webhook_url))
+    deliverer.on_events([store_event(bench, run_id)])
+    pass_time(bench, deliverer, 12)
+    assert len(slack.taken) == 1
+    broken, _ = deliverer.list_channels()
+    assert broken.last_error == "the channel failed: RuntimeError"
+
+
+def test_what_was_not_told_for_a_day_is_no_news(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    store_event(bench, run_id)
+    bench.clock.seconds += 86_500.0
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    pass_time(bench, deliverer, 12)
+    assert slack.taken == []
+
+
+def test_its_thread_ends_and_what_is_left_stays_due(
+    bench: ServiceBench, clock: HandClock, run_id: str
+):
+    class Down:
+        name = "down"
+        kind = "down"
+
+        def send(self, notice: Notice) -> str:
+            raise DeliveryError("no")
+
+    deliverer = open_deliverer(bench, Down())
+    deliverer.start()
+    deliverer.on_events([store_event(bench, run_id)])
+    deliverer.close()
+    bench.clock.seconds += 11.0
+    deliverer = open_deliverer(bench, Down())
+    deliverer.process()
+    assert deliverer.list_channels()[0].num_waiting == 1
