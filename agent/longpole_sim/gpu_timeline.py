@@ -178,11 +178,14 @@ def _rollout_segments(
     own = [item.parts for item in trajectories if item.replica == replica.name]
     is_slow = replica.index == slow_replica(run.cluster)
     throttled = is_slow and run.scenario.slow_replica_speed < 1.0
-    changes = [(stage.start_s, 0), *running_changes(own), (stage.end_s, 0)]
+    changes = [(-math.inf, 0), *running_changes(own), (math.inf, 0)]
     width_s = stage.duration_s / _ROLLOUT_PARTS
     busy_s = [0.0] * _ROLLOUT_PARTS
-    for (from_s, count), (to_s, _) in pairwise(changes):
-        first = int((from_s - stage.start_s) / width_s)
+    for (planned_from_s, count), (planned_to_s, _) in pairwise(changes):
+        # On pools of their own, samples may begin before the step and end after it.
+        from_s = min(max(planned_from_s, stage.start_s), stage.end_s)
+        to_s = min(max(planned_to_s, stage.start_s), stage.end_s)
+        first = min(_ROLLOUT_PARTS - 1, int((from_s - stage.start_s) / width_s))
         last = min(_ROLLOUT_PARTS - 1, int((to_s - stage.start_s) / width_s))
         for part in range(first, last + 1):
             left_s = stage.start_s + part * width_s

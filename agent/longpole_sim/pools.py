@@ -69,9 +69,10 @@ def _launch(
 ) -> _Batch:
     key = f"{seed}/{scenario.name}/{attempt}/{step}"
     samples = roll_out(scenario, cluster, training_batch(scenario, cluster, step), key, at_s)
-    # The newest weights there were when it began: those of the step before the last.
+    # One version behind is the newest there was when it began: that of the step before the last.
+    lag = round(scenario.lag + scenario.lag_per_step * (step - scenario.first_step))
     versioned = tuple(
-        dataclasses.replace(item, policy_version=max(0, step - 2)) for item in samples
+        dataclasses.replace(item, policy_version=max(0, step - 1 - lag)) for item in samples
     )
     return _Batch(at_s, versioned, around(random_for(key, "collect"), scenario.collect_s, 0.05))
 

@@ -265,7 +265,15 @@ def _of_mode(run: Run, plan: StepPlan, scalars: dict[str, float]) -> dict[str, f
         return _one_step_off(plan, scalars)
     if mode == "fully_async":
         return _fully_async(run, plan, scalars)
-    if mode == "separate_async" or run.scenario.trainer == "v1":
+    if mode == "separate_async":
+        ready = sum(item.end_s <= 0.0 for item in plan.trajectories)
+        return {
+            **scalars,
+            **_off_policy(plan),
+            "separate_async/decision/sampleable_count": ready,
+            "separate_async/decision/remaining": len(plan.trajectories) - ready,
+        }
+    if run.scenario.trainer == "v1":
         return {**scalars, **_off_policy(plan)}
     return scalars
 

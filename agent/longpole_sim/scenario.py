@@ -97,8 +97,6 @@ class Pools:
         trainer_gpu_ratio: Part of the GPUs that train.
         launch: When the next batch's rollout starts: once the trainer took this one (`ahead`), or
             not before the trainer has finished with it (`serial`).
-        rollout_work: Factor on the samples' decode speed that makes the rollout of a batch take as
-            long as the scenario wants, against the trainer's work.
         buffer_batches: Batches that the buffer between the two holds.
     """
 
@@ -139,12 +137,24 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A logged scalar that starts at `first` and goes on by `per_step`, with relative `noise`."""
+    """A logged scalar that starts at `first` and goes on by `per_step`, with relative `noise`.
+
+    Attributes:
+        jump_step: From this step on it is `jump_to`; 0 is never.
+    """
 
     name: str
     first: float
     per_step: float = 0.0
     noise: float = 0.05
+    jump_step: int = 0
+    jump_to: float = 0.0
+
+    def at(self, step: int) -> float:
+        """Return the value of a step, without its noise."""
+        if self.jump_step and step >= self.jump_step:
+            return self.jump_to
+        return self.first + self.per_step * (step - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +195,12 @@ class Scenario:
         stop_ratio: Part of the samples at which a partial rollout stops; the rest goes on later.
         kv_floor_per_step: KV cache that stays taken while nothing runs, growing by this a step.
         overlap_ratio: Part of the reward stage that runs beside old_log_prob.
+        kv_fill: Largest use of the KV cache, where it never runs full; None for room enough.
+        lag, lag_per_step: Versions by which samples on separate pools are older than the newest
+            weights when they are trained on, in the first step, and more in each further one.
         step_noise: Relative scatter of all stages, together, from step to step.
+        first_step: Number of the first step: a run that goes on from an earlier one.
+        steps: Steps that it takes to see what is wrong.
     """
 
     name: str
@@ -242,7 +257,12 @@ class Scenario:
     change: Change | None = None
     fault: GpuFault | None = None
     incident: Incident | None = None
+    kv_fill: float | None = None
+    lag: float = 1.0
+    lag_per_step: float = 0.0
     step_noise: float = 0.0
+    first_step: int = 1
+    steps: int = 7
 
     @property
     def separate_pools(self) -> bool:

@@ -116,8 +116,6 @@ def sync_phases(scenario: Scenario, stage: StagePlan) -> StagePlan:
 def log_drifts(scenario: Scenario, step: int, key: str) -> dict[str, float]:
     """Return the scalars that a scenario lets drift."""
     return {
-        drift.name: around(
-            random_for(key, drift.name), drift.first + drift.per_step * (step - 1), drift.noise
-        )
+        drift.name: around(random_for(key, drift.name), drift.at(step), drift.noise)
         for drift in scenario.drifts
     }

@@ -66,9 +66,15 @@ class _Court:
         return value >= limit
 
 
-def judged(plans: Sequence[StepPlan]) -> list[StepPlan]:
-    """Return the steps that count: closed ones, without the first of each longer attempt."""
+def judged(run: Run, plans: Sequence[StepPlan]) -> list[StepPlan]:
+    """Return the steps that count: closed ones, without the first of each longer attempt.
+
+    Where something changes, those after the change.
+    """
     closed = [plan for plan in plans if plan.incident is None]
+    change = run.scenario.change
+    if change is not None:
+        return [plan for plan in closed if plan.step >= change.step]
     kept: list[StepPlan] = []
     for attempt in sorted({plan.attempt for plan in closed}):
         own = [plan for plan in closed if plan.attempt == attempt]
@@ -78,7 +84,7 @@ def judged(plans: Sequence[StepPlan]) -> list[StepPlan]:
 
 def find_truth(run: Run, plans: Sequence[StepPlan]) -> Truth:
     """Return what is true of a run's steps."""
-    steps, court = judged(plans), _Court()
+    steps, court = judged(run, plans), _Court()
     verdict, cause = None, None
     if run.scenario.separate_pools:
         verdict, cause = _judge_pools(run, steps, court)
@@ -209,9 +215,16 @@ def _judge_mfu(run: Run, mfu: float, court: _Court) -> str:
             return "update.inefficient"
     if court.reaches("mfu", mfu, healthy, 0.05 * healthy):
         return "update.compute"
-    if court.reaches("mfu low", mfu, low, 0.06 * low):
+    fell = _change_factor(run, "actor_mfu") < 0.75
+    if not fell and court.reaches("mfu low", mfu, low, 0.06 * low):
         court.doubts.append("mfu between the bands")
     return "update.inefficient"
+
+
+def _change_factor(run: Run, name: str) -> float:
+    """Return by what a field of the scenario changed before the judged steps."""
+    change = run.scenario.change
+    return 1.0 if change is None else change.factors.get(name, 1.0)
 
 
 def _balance(run: Run, steps: Sequence[StepPlan]) -> float:
@@ -242,10 +255,10 @@ def _judge_rollout(run: Run, steps: Sequence[StepPlan], court: _Court) -> str:
         return "rollout.truncation"
     if _is_imbalanced(run, steps, court):
         return "rollout.imbalance"
-    return _judge_lengths(steps, court)
+    return _judge_lengths(run, steps, court)
 
 
-def _judge_lengths(steps: Sequence[StepPlan], court: _Court) -> str:
+def _judge_lengths(run: Run, steps: Sequence[StepPlan], court: _Court) -> str:
     span = _over(steps, _span_ratio)
     time_ratio, token_ratio = _over(steps, _time_ratio), _over(steps, _token_ratio)
     fills = court.reaches("slowest/gen", span, 0.85, 0.04)
@@ -262,6 +275,8 @@ def _judge_lengths(steps: Sequence[StepPlan], court: _Court) -> str:
     if court.reaches("slowest/mean time, even", time_ratio, 1.3, 0.05):
         return "rollout.unexplained"
     rate = _over(steps, _decode_rate)
+    if _change_factor(run, "decode_speed") < 0.75:
+        return "rollout.engine"
     if court.reaches("tokens/s", rate, 30.0, 4.0):
         court.doubts.append("an even rollout at an ordinary rate")
     return "rollout.engine"

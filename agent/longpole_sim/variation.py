@@ -20,7 +20,10 @@ from longpole_sim.workload import Run, make_run, plan_run
 
 MAX_DRAWS = 60
 # (nodes, GPUs of each, samples per GPU): a few hundred samples a step, so that a run is quick.
+_POOL_SHAPES = ((2, 8, 16), (2, 8, 24), (4, 8, 8), (4, 8, 12), (8, 8, 4))
 _SHAPES = ((1, 8, 32), (1, 8, 48), (2, 8, 16), (2, 4, 32), (4, 8, 8), (2, 8, 24), (8, 8, 4))
+# Every amount is up to this much larger or smaller, as a logarithm.
+_SPREAD = 0.18
 _USUAL_SAMPLES_PER_GPU = 32
 _GROUP_SIZES = (4, 8, 16)
 # Seconds that are not the model's: they grow with the scale of the run like everything else.
@@ -42,7 +45,7 @@ class NoExampleError(Exception):
     """No draw of a scenario was a clear example of it."""
 
 
-def draw_example(name: str, seed: int, num_steps: int = 7) -> Example:
+def draw_example(name: str, seed: int) -> Example:
     """Return a run of the named scenario.
 
     Raises:
@@ -53,7 +56,7 @@ def draw_example(name: str, seed: int, num_steps: int = 7) -> Example:
     last: Truth | None = None
     for draw in range(MAX_DRAWS):
         run = _draw(base, seed, draw)
-        plans: Sequence[StepPlan] = list(plan_run(run, num_steps))
+        plans: Sequence[StepPlan] = list(plan_run(run, base.first_step - 1 + base.steps))
         truth = find_truth(run, plans)
         if not truth.doubts and (truth.verdict, truth.cause) == (base.verdict, base.cause):
             return Example(run, tuple(plans), truth, draw + 1)
@@ -63,7 +66,7 @@ def draw_example(name: str, seed: int, num_steps: int = 7) -> Example:
 
 def _draw(base: Scenario, seed: int, draw: int) -> Run:
     chance = random_for("example", base.name, seed, draw)
-    nodes, gpus, samples_per_gpu = chance.choice(_SHAPES)
+    nodes, gpus, samples_per_gpu = chance.choice(_SHAPES if base.pools is None else _POOL_SHAPES)
     scenario = _knobs(base, chance)
     # Fewer samples on a GPU make the update shorter; a larger model makes it longer again.
     more = base.samples_per_gpu / _USUAL_SAMPLES_PER_GPU
@@ -85,7 +88,7 @@ def _knobs(base: Scenario, chance: random.Random) -> Scenario:
     """Return the scenario with every amount a little different."""
     scenario = base
     for name in _KNOBS:
-        scenario = scenario.times(name, math.exp(chance.uniform(-0.13, 0.13)))
+        scenario = scenario.times(name, math.exp(chance.uniform(-_SPREAD, _SPREAD)))
     if base.group_size > 1:
         scenario = dataclasses.replace(scenario, group_size=chance.choice(_GROUP_SIZES))
     return scenario
@@ -124,8 +127,10 @@ def _habits(base: Scenario, scenario: Scenario, chance: random.Random) -> Scenar
     mode = scenario.mode
     if mode == "sync" and chance.random() < 0.25:
         mode = "colocate_async"
-    elif mode == "fully_async" and chance.random() < 0.4:
+    elif mode == "fully_async" and base.staleness_bound == 4 and chance.random() < 0.5:
         mode = chance.choice(("one_step_off", "separate_async"))
+    elif mode == "fully_async":
+        mode = "separate_async"
     trainer = "v1" if mode in {"colocate_async", "separate_async"} else scenario.trainer
     if mode == "sync" and chance.random() < 0.3:
         trainer = "v1"

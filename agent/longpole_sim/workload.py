@@ -117,5 +117,5 @@ def first_step_of_attempt(scenario: Scenario, attempt: int) -> int:
     """Return the step an attempt starts with: the one after the last checkpoint."""
     incident = scenario.incident
     if attempt == 1 or incident is None or not scenario.checkpoint_every:
-        return 1
+        return scenario.first_step
     return (incident.step - 1) // scenario.checkpoint_every * scenario.checkpoint_every + 1

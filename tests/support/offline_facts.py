@@ -254,7 +254,6 @@ class _Lane:
 
 def _lanes(run: Run, plan: StepPlan) -> list[_Lane]:
     timeline = make_timeline(run, plan)
-    trainers = set(run.cluster.trainer_gpus) if run.cluster.trainer_gpu_count else set[Gpu]()
     grouped: dict[int, list[Gpu]] = {}
     for gpu in run.cluster.gpus:
         if not _is_lost(run, plan, gpu):
@@ -262,13 +261,10 @@ def _lanes(run: Run, plan: StepPlan) -> list[_Lane]:
     lanes: list[_Lane] = []
     for gpus in grouped.values():
         segments = timeline.segments[gpus[0]]
-        role = "hybrid"
-        if run.cluster.trainer_gpu_count:
-            role = "trainer" if gpus[0] in trainers else "rollout"
         lanes.append(
             _Lane(
                 tuple(gpus),
-                role,
+                _role(run, gpus[0]),
                 np.array([segment.start_s for segment in segments]),
                 np.array([segment.end_s for segment in segments]),
                 np.array([[getattr(s.levels, name) for s in segments] for name in _LEVELS]),
@@ -277,6 +273,12 @@ def _lanes(run: Run, plan: StepPlan) -> list[_Lane]:
             )
         )
     return lanes
+
+
+def _role(run: Run, gpu: Gpu) -> str:
+    if not run.cluster.trainer_gpu_count:
+        return "hybrid"
+    return "trainer" if gpu in run.cluster.trainer_gpus else "rollout"
 
 
 def _is_lost(run: Run, plan: StepPlan, gpu: Gpu) -> bool:
@@ -346,7 +348,15 @@ def make_gpu_facts(run: Run, plan: StepPlan) -> tuple[GpuFacts, ...]:
                 (_THERMAL,) if throttled else (),
                 at_ns(plan, plan.duration_s),
             )
-    return tuple(found[gpu] for gpu in run.cluster.gpus if gpu in found)
+    for gpu in run.cluster.gpus:
+        if gpu not in found:
+            found[gpu] = GpuFacts(
+                run.cluster.gpu_uuid(gpu),
+                run.cluster.host_name(gpu.node),
+                gpu.index,
+                _role(run, gpu),
+            )
+    return tuple(found[gpu] for gpu in run.cluster.gpus)
 
 
 # --- engines ----------------------------------------------------------------------------------
@@ -442,7 +452,9 @@ def _kv_usage(
     largest = float(used.max(initial=0.0))
     room = _ROOM_PER_GPU if room is None else room
     pool = room * len(replica.gpus)
-    if run.scenario.kv_tokens is None:
+    if run.scenario.kv_fill is not None:
+        pool = max(1.0, largest / run.scenario.kv_fill)
+    elif run.scenario.kv_tokens is None:
         pool = max(pool, 2.0 * largest)
     floor = run.scenario.kv_floor_per_step * (plan.step - 1)
     return (

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from longpole_server.diagnosis import diagnose
+from longpole_server.diagnosis import diagnose, make_baseline
+from longpole_server.model.diagnosis import Diagnosis
 from longpole_sim.variation import Example
 from support.offline_variants import FULL, SCALARS, Observed, observe
 
@@ -51,7 +52,7 @@ class Judgement:
 def judge_example(example: Example, seed: int, variant: str) -> Judgement:
     """Judge one variant of a drawn run's data."""
     observed = observe(example.run, example.plans, variant)
-    diagnosis = diagnose(observed.run, observed.steps)
+    diagnosis = _diagnose(example, observed)
     truth = example.truth
     scenario = example.run.scenario
     said = name_verdict(diagnosis.verdict or "none", diagnosis.cause, truth.cause)
@@ -69,6 +70,17 @@ def judge_example(example: Example, seed: int, variant: str) -> Judgement:
         tuple(code for code in scenario.findings if is_full and code not in codes),
         tuple(code for code in scenario.no_findings if is_full and code in codes),
     )
+
+
+def _diagnose(example: Example, observed: Observed) -> Diagnosis:
+    """Judge all steps; where something changed, those after it against those before."""
+    change = example.run.scenario.change
+    if change is None:
+        return diagnose(observed.run, observed.steps)
+    before = [facts for facts in observed.steps if facts.step.step < change.step]
+    after = [facts for facts in observed.steps if facts.step.step >= change.step]
+    first = example.run.scenario.first_step
+    return diagnose(observed.run, after, make_baseline(before), attempt_starts={1: first})
 
 
 def name_verdict(verdict: str, cause: str | None, true_cause: str | None) -> str:
@@ -103,8 +115,9 @@ def accepted_verdicts(example: Example, observed: Observed) -> frozenset[str]:
         accepted |= {f"{truth} > {cause}", f"{truth} > {UNEXPLAINED}"}
     if truth == "async.serial":
         accepted.add("async.trainer_starved")
-    if truth == "async.rollout_starved" and scenario.mode == "one_step_off":
-        accepted |= {UNKNOWN, "update.compute", "update.inefficient"}
+    if truth == "async.rollout_starved" and (scenario.mode != "fully_async" or not is_bare):
+        # Only verl's fully asynchronous trainer logs its buffer.
+        accepted |= {UNKNOWN, "update.compute", "update.inefficient", "logprob", "balanced"}
     return frozenset(accepted)
 
 

@@ -37,7 +37,7 @@ class Observed:
 
 def observe(run: Run, plans: Sequence[StepPlan], variant: str) -> Observed:
     """Return what diagnosis gets to see of a planned run."""
-    closed = [plan for plan in plans if plan.incident is None]
+    closed = _latest([plan for plan in plans if plan.incident is None])
     facts = make_run_facts(run)
     if variant == FULL:
         return Observed(facts, tuple(make_step_facts(run, plan, facts) for plan in closed), variant)
@@ -45,6 +45,14 @@ def observe(run: Run, plans: Sequence[StepPlan], variant: str) -> Observed:
     if variant == SCALARS:
         return _as_log(run, closed, facts, chance)
     return _as_mess(run, closed, facts, chance)
+
+
+def _latest(plans: Sequence[StepPlan]) -> list[StepPlan]:
+    """Return the latest attempt of each step, in order."""
+    found: dict[int, StepPlan] = {}
+    for plan in plans:
+        found[plan.step] = plan
+    return [found[step] for step in sorted(found)]
 
 
 def _as_log(
