@@ -1,7 +1,8 @@
 """How often the diagnosis is right on runs whose truth is known.
 
     .venv/bin/python benchmarks/diagnosis_accuracy.py [--seeds 40] [--scenario NAME ...]
-        [--data full|scalars|noisy ...] [--first-seed 0] [--show-wrong 20]
+        [--data full|scalars|noisy ...] [--first-seed 0] [--jobs 1]
+        [--show-wrong 20]
 
 Every scenario of the simulator's library is drawn anew for every seed: cluster, lengths, speeds,
 shares. The same run is judged with all its data, as a bare log, and with noisy and partly missing
@@ -14,6 +15,9 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -31,16 +35,26 @@ def main() -> int:
     names = options.scenario or list(LIBRARY)
     started_s = time.monotonic()
     judgements: dict[str, list[Judgement]] = defaultdict(list)
-    for name in names:
-        for seed in range(options.first_seed, options.first_seed + options.seeds):
-            example = draw_example(name, seed)
-            for variant in options.data or VARIANTS:
-                judgements[variant].append(judge_example(example, seed, variant))
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    judge = partial(judge_scenario, seeds=seeds, variants=options.data or VARIANTS)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for found in map(judge, names) if options.jobs == 1 else pool.map(judge, names):
+            for judgement in found:
+                judgements[judgement.variant].append(judgement)
     fine = True
     for variant, found in judgements.items():
         fine &= report(variant, found, options.show_wrong)
     print(f"{time.monotonic() - started_s:.0f} s")
     return 0 if fine else 1
+
+
+def judge_scenario(name: str, seeds: Sequence[int], variants: Sequence[str]) -> list[Judgement]:
+    """Judge one scenario's runs."""
+    return [
+        judgement
+        for seed in seeds
+        for judgement in judge_example(draw_example(name, seed), seed, variants)
+    ]
 
 
 def parse_options() -> argparse.Namespace:
@@ -51,6 +65,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--scenario", nargs="*", choices=sorted(LIBRARY), metavar="NAME")
     parser.add_argument("--data", nargs="*", choices=VARIANTS)
+    parser.add_argument("--jobs", type=int, default=1, help="processes, default 1")
     parser.add_argument("--show-wrong", type=int, default=20, help="wrong verdicts to show")
     return parser.parse_args()
 

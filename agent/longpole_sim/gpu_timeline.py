@@ -4,7 +4,6 @@ import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from longpole.conventions.stages import GEN, SAVE_CHECKPOINT, TESTING, UPDATE_CRITIC, UPDATE_WEIGHTS
 from longpole_sim import levels
@@ -178,19 +177,8 @@ def _rollout_segments(
     own = [item.parts for item in trajectories if item.replica == replica.name]
     is_slow = replica.index == slow_replica(run.cluster)
     throttled = is_slow and run.scenario.slow_replica_speed < 1.0
-    changes = [(-math.inf, 0), *running_changes(own), (math.inf, 0)]
     width_s = stage.duration_s / _ROLLOUT_PARTS
-    busy_s = [0.0] * _ROLLOUT_PARTS
-    for (planned_from_s, count), (planned_to_s, _) in pairwise(changes):
-        # On pools of their own, samples may begin before the step and end after it.
-        from_s = min(max(planned_from_s, stage.start_s), stage.end_s)
-        to_s = min(max(planned_to_s, stage.start_s), stage.end_s)
-        first = min(_ROLLOUT_PARTS - 1, int((from_s - stage.start_s) / width_s))
-        last = min(_ROLLOUT_PARTS - 1, int((to_s - stage.start_s) / width_s))
-        for part in range(first, last + 1):
-            left_s = stage.start_s + part * width_s
-            overlap_s = min(to_s, left_s + width_s) - max(from_s, left_s)
-            busy_s[part] += count * max(0.0, overlap_s)
+    busy_s = _running_seconds(stage, running_changes(own), width_s)
     return [
         Segment(
             stage.start_s + part * width_s,
@@ -199,6 +187,27 @@ def _rollout_segments(
         )
         for part, seconds in enumerate(busy_s)
     ]
+
+
+def _running_seconds(
+    stage: StagePlan, changes: Sequence[tuple[float, int]], width_s: float
+) -> list[float]:
+    """Return sequence-seconds in each part of a rollout.
+
+    On pools of their own, samples may begin before the stage and end after it.
+    """
+    busy_s = [0.0] * _ROLLOUT_PARTS
+    count, now_s, part = 0, stage.start_s, 0
+    for when_s, next_count in (*changes, (math.inf, 0)):
+        until_s = min(when_s, stage.end_s)
+        while part < _ROLLOUT_PARTS and until_s > now_s:
+            edge_s = min(until_s, stage.start_s + (part + 1) * width_s)
+            busy_s[part] += count * max(0.0, edge_s - now_s)
+            now_s = max(now_s, edge_s)
+            if edge_s < until_s or edge_s >= stage.start_s + (part + 1) * width_s:
+                part += 1
+        count = next_count
+    return busy_s
 
 
 def _update_segments(run: Run, stage: StagePlan, mfu: float) -> list[Segment]:

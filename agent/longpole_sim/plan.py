@@ -1,6 +1,5 @@
 """What a simulated step consists of. Seconds count from the start of the step."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +24,11 @@ class PartPlan:
     end_s: float
     tokens: float = 0.0
     kv_tokens: float = 0.0
+
+    def shifted(self, seconds: float) -> "PartPlan":
+        """Return the same window, later by that many seconds."""
+        start_s, end_s = self.start_s + seconds, self.end_s + seconds
+        return PartPlan(self.kind, self.name, start_s, end_s, self.tokens, self.kv_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +67,11 @@ class TrajectoryPlan:
 
     def seconds(self, kind: str) -> float:
         """Return the summed seconds of the parts of one kind."""
-        return math.fsum(part.end_s - part.start_s for part in self.parts if part.kind == kind)
+        return sum([part.end_s - part.start_s for part in self.parts if part.kind == kind])
 
     def shifted(self, seconds: float) -> "TrajectoryPlan":
         """Return the same sample, later by that many seconds."""
-        parts = tuple(
-            replace(part, start_s=part.start_s + seconds, end_s=part.end_s + seconds)
-            for part in self.parts
-        )
+        parts = tuple([part.shifted(seconds) for part in self.parts])
         return replace(
             self, start_s=self.start_s + seconds, end_s=self.end_s + seconds, parts=parts
         )
@@ -117,7 +118,7 @@ class StepPlan:
             lie inside the window of `gen`; on separate pools they may begin before the step.
         rollout: Everything that the rollout's GPUs work on during the step; empty on shared GPUs,
             where these are `trajectories` and `validation`.
-        rollout_window: From the launch of the step's samples to the end of the last one.
+        rollout_window: From the launch of the step's samples to when all of them are there.
         validation: Samples inside the window of `testing`.
         sequence_lengths: Prompt plus response tokens of each training sample.
         mfu: As the trainer reports it, per worker role: `actor`, `actor_infer`, `critic`.
@@ -170,6 +171,8 @@ class StepPlan:
 
     def stretched(self, factor: float) -> "StepPlan":
         """Return the same step with every time multiplied by `factor`."""
+        if factor == 1.0:
+            return self
         return replace(
             self,
             start_s=self.start_s * factor,

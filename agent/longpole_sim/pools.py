@@ -123,7 +123,7 @@ def _pause_sample(item: TrajectoryPlan, at_s: float, seconds: float) -> Trajecto
         if part.end_s <= at_s:
             parts.append(part)
         elif part.start_s >= at_s:
-            parts.append(_shift(part, seconds))
+            parts.append(part.shifted(seconds))
         elif part.kind in {"tool", "score"}:
             # What runs elsewhere does not notice; what follows does.
             parts.append(part)
@@ -146,10 +146,6 @@ def _pause_sample(item: TrajectoryPlan, at_s: float, seconds: float) -> Trajecto
         paused_s=item.paused_s + max(0.0, last_s - item.end_s),
         policy_version_end=item.policy_version + 1,
     )
-
-
-def _shift(part: PartPlan, seconds: float) -> PartPlan:
-    return dataclasses.replace(part, start_s=part.start_s + seconds, end_s=part.end_s + seconds)
 
 
 def _make_step(
@@ -180,7 +176,7 @@ def _make_step(
         mfu=reported_mfu(scenario, mfu),
         stage_mfu=mfu,
         rollout=tuple(item for item in seen if item.end_s > 0 and item.start_s < next_s),
-        rollout_window=(batch.launched_s - start_s, batch.ended_s - start_s),
+        rollout_window=(batch.launched_s - start_s, batch.ready_s - start_s),
         scalars=log_drifts(scenario, step, key),
     )
 

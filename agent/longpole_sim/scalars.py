@@ -165,7 +165,7 @@ def _advantages(trajectories: Sequence[TrajectoryPlan]) -> list[float]:
     advantages: list[float] = []
     for rewards in groups.values():
         mean = statistics.fmean(rewards)
-        deviation = statistics.pstdev(rewards) + 1e-6
+        deviation = statistics.fmean([(reward - mean) ** 2 for reward in rewards]) ** 0.5 + 1e-6
         advantages.extend((reward - mean) / deviation for reward in rewards)
     return advantages
 

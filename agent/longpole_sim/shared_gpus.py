@@ -64,7 +64,7 @@ def plan_step(
         mfu=reported_mfu(scenario, mfu),
         stage_mfu=mfu,
         incident=incident,
-        rollout_window=(gen_start_s, max(item.end_s for item in trajectories)),
+        rollout_window=(gen_start_s, gen_end_s),
         scalars=log_drifts(scenario, step, key),
     )
 

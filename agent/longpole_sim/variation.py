@@ -5,9 +5,9 @@ scenario's verdict is thrown away and drawn again, so that the label of what is 
 """
 
 import dataclasses
+import itertools
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longpole_sim.cluster import Cluster
@@ -19,9 +19,10 @@ from longpole_sim.truth import Truth, find_truth
 from longpole_sim.workload import Run, make_run, plan_run
 
 MAX_DRAWS = 60
+_FIRST_STEPS = 3
 # (nodes, GPUs of each, samples per GPU): a few hundred samples a step, so that a run is quick.
-_POOL_SHAPES = ((2, 8, 16), (2, 8, 24), (4, 8, 8), (4, 8, 12), (8, 8, 4))
-_SHAPES = ((1, 8, 32), (1, 8, 48), (2, 8, 16), (2, 4, 32), (4, 8, 8), (2, 8, 24), (8, 8, 4))
+_POOL_SHAPES = ((2, 8, 16), (2, 8, 12), (4, 8, 8), (8, 8, 4))
+_SHAPES = ((1, 8, 32), (1, 8, 16), (2, 8, 16), (2, 4, 24), (4, 8, 8), (2, 8, 12), (8, 8, 4))
 # Every amount is up to this much larger or smaller, as a logarithm.
 _SPREAD = 0.18
 _USUAL_SAMPLES_PER_GPU = 32
@@ -56,12 +57,23 @@ def draw_example(name: str, seed: int) -> Example:
     last: Truth | None = None
     for draw in range(MAX_DRAWS):
         run = _draw(base, seed, draw)
-        plans: Sequence[StepPlan] = list(plan_run(run, base.first_step - 1 + base.steps))
-        truth = find_truth(run, plans)
-        if not truth.doubts and (truth.verdict, truth.cause) == (base.verdict, base.cause):
-            return Example(run, tuple(plans), truth, draw + 1)
-        last = truth
+        planned = plan_run(run, base.first_step - 1 + base.steps)
+        plans: list[StepPlan] = []
+        if base.change is None:
+            # The first steps already tell most of what does not fit.
+            plans += itertools.islice(planned, _FIRST_STEPS)
+            last = find_truth(run, plans)
+            if not _fits(base, last):
+                continue
+        plans += planned
+        last = find_truth(run, plans)
+        if _fits(base, last) and not last.doubts:
+            return Example(run, tuple(plans), last, draw + 1)
     raise NoExampleError(f"{name}, seed {seed}: {last}")
+
+
+def _fits(base: Scenario, truth: Truth) -> bool:
+    return (truth.verdict, truth.cause) == (base.verdict, base.cause)
 
 
 def _draw(base: Scenario, seed: int, draw: int) -> Run:
@@ -77,11 +89,13 @@ def _draw(base: Scenario, seed: int, draw: int) -> Run:
         model=model,
         step_noise=chance.uniform(0.0, 0.03),
     )
-    scenario = _stretch(scenario, math.exp(chance.uniform(math.log(0.6), math.log(10.0))))
+    longer = math.exp(chance.uniform(math.log(0.6), math.log(10.0)))
+    slower = math.exp(chance.uniform(math.log(0.7), math.log(4.0)))
+    scenario = _slow_down(_lengthen(scenario, longer), slower)
+    scenario = _times_seconds(scenario, longer * slower)
     scenario = _habits(base, scenario, chance)
-    speed = math.exp(-chance.uniform(math.log(0.7), math.log(4.0)))
     cluster = Cluster(nodes, gpus, tag=f"{base.name}-{seed}")
-    return make_run(scenario, seed * 1_000 + draw, cluster=cluster, speed=speed)
+    return make_run(scenario, seed * 1_000 + draw, cluster=cluster)
 
 
 def _knobs(base: Scenario, chance: random.Random) -> Scenario:
@@ -94,30 +108,47 @@ def _knobs(base: Scenario, chance: random.Random) -> Scenario:
     return scenario
 
 
-def _stretch(scenario: Scenario, factor: float) -> Scenario:
-    """Return the scenario with all lengths and all seconds that are not the model's scaled."""
-    for name in _SECONDS:
-        scenario = scenario.times(name, factor)
-    tools = scenario.tools
+def _lengthen(scenario: Scenario, factor: float) -> Scenario:
+    """Return the scenario with all lengths in tokens scaled."""
+    kv, tools = scenario.kv_tokens, scenario.tools
     if tools is not None:
-        tools = dataclasses.replace(
-            tools,
-            call=tools.call.scaled(factor),
-            last_turn_tokens=max(8, round(tools.last_turn_tokens * factor)),
-        )
-    kv = scenario.kv_tokens
+        last = max(8, round(tools.last_turn_tokens * factor))
+        tools = dataclasses.replace(tools, last_turn_tokens=last)
     return dataclasses.replace(
         scenario,
         prompt=scenario.prompt.scaled(factor),
         response=scenario.response.scaled(factor),
-        score=scenario.score.scaled(factor),
-        sync=dataclasses.replace(
-            scenario.sync,
-            transfer_s=scenario.sync.transfer_s * factor,
-            build_group_s=scenario.sync.build_group_s * factor,
-        ),
         tools=tools,
         kv_tokens=None if kv is None else kv * factor,
+    )
+
+
+def _slow_down(scenario: Scenario, factor: float) -> Scenario:
+    """Return the scenario with a larger model: it decodes more slowly and trains for longer."""
+    return dataclasses.replace(
+        scenario,
+        model=scenario.model.scaled(factor),
+        decode_speed=scenario.decode_speed / factor,
+        prefill_tokens_per_s=scenario.prefill_tokens_per_s / factor,
+    )
+
+
+def _times_seconds(scenario: Scenario, factor: float) -> Scenario:
+    """Return the scenario with all seconds scaled that are not the model's work."""
+    for name in _SECONDS:
+        scenario = scenario.times(name, factor)
+    tools, sync = scenario.tools, scenario.sync
+    if tools is not None:
+        tools = dataclasses.replace(tools, call=tools.call.scaled(factor))
+    return dataclasses.replace(
+        scenario,
+        score=scenario.score.scaled(factor),
+        sync=dataclasses.replace(
+            sync,
+            transfer_s=sync.transfer_s * factor,
+            build_group_s=sync.build_group_s * factor,
+        ),
+        tools=tools,
     )
 
 

@@ -29,7 +29,6 @@ from longpole_sim.gpu_timeline import faulty_gpu, make_timeline
 from longpole_sim.levels import REASON_THERMAL
 from longpole_sim.plan import PartPlan, StepPlan, TrajectoryPlan
 from longpole_sim.run_identity import SYSTEM, SYSTEM_VERSION, describe_config
-from longpole_sim.scalars import step_scalars
 from longpole_sim.workload import Run
 
 NS = 1_000_000_000
@@ -76,9 +75,10 @@ def make_run_facts(run: Run, run_id: str = "run") -> RunFacts:
     )
 
 
-def make_step_facts(run: Run, plan: StepPlan, facts: RunFacts) -> StepFacts:
+def make_step_facts(
+    run: Run, plan: StepPlan, facts: RunFacts, scalars: Mapping[str, float]
+) -> StepFacts:
     """Return everything that a run with all sources reports of a step."""
-    scalars = step_scalars(run, plan)
     step = assemble_step(
         StepInputs(
             facts,
@@ -91,14 +91,15 @@ def make_step_facts(run: Run, plan: StepPlan, facts: RunFacts) -> StepFacts:
             sequence_lengths=plan.sequence_lengths,
         )
     )
+    lanes = _lanes(run, plan)
     return StepFacts(
         step,
         scalars,
         make_samples(plan),
-        make_gpu_windows(run, plan, step.stages),
+        _gpu_windows(plan, lanes, step.stages),
         make_engine_windows(run, plan),
         make_sync_phases(plan),
-        make_gpu_facts(run, plan),
+        _gpu_facts(run, plan, lanes),
     )
 
 
@@ -291,11 +292,10 @@ def _is_lost(run: Run, plan: StepPlan, gpu: Gpu) -> bool:
     )
 
 
-def make_gpu_windows(
-    run: Run, plan: StepPlan, stage_times: Iterable[StageTime]
+def _gpu_windows(
+    plan: StepPlan, lanes: Sequence[_Lane], stage_times: Iterable[StageTime]
 ) -> tuple[GpuWindow, ...]:
     """Return what the GPUs of each role did in each stage window."""
-    lanes = _lanes(run, plan)
     found: list[GpuWindow] = []
     for stage in stage_times:
         windows = [
@@ -326,11 +326,11 @@ def _mean_levels(lanes: Sequence[_Lane], windows: Sequence[Window]) -> dict[str,
     return {name: float(value / weight) for name, value in zip(_LEVELS, total, strict=True)}
 
 
-def make_gpu_facts(run: Run, plan: StepPlan) -> tuple[GpuFacts, ...]:
+def _gpu_facts(run: Run, plan: StepPlan, lanes: Sequence[_Lane]) -> tuple[GpuFacts, ...]:
     """Return every GPU of the run over the step; a lost one says when it was heard last."""
     found: dict[Gpu, GpuFacts] = {}
     step = (0.0, plan.duration_s)
-    for lane in _lanes(run, plan):
+    for lane in lanes:
         weights = lane.weights(step)
         busy = weights * (lane.levels[0] >= _BUSY_RATIO)
         busy_s = float(busy.sum())

@@ -1,11 +1,12 @@
 """Judges drawn runs and compares the verdict with the truth."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longpole_server.diagnosis import diagnose, make_baseline
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_sim.variation import Example
-from support.offline_variants import FULL, SCALARS, Observed, observe
+from support.offline_variants import FULL, SCALARS, VARIANTS, Observed, Recording
 
 UNEXPLAINED, UNKNOWN = "rollout.unexplained", "update.unknown"
 
@@ -38,7 +39,12 @@ class Judgement:
 
     @property
     def is_wrong_high(self) -> bool:
-        """Whether something else than the truth was said with high confidence."""
+        """Whether something else than the truth was said with high confidence.
+
+        The confidence is the verdict's: a cause that stays open behind a true one is no mistake.
+        """
+        if self.said == f"{self.truth.partition(' > ')[0]} > {UNEXPLAINED}":
+            return False
         return self.said != self.truth and self.confidence == "high"
 
     def describe(self) -> str:
@@ -49,9 +55,16 @@ class Judgement:
         )
 
 
-def judge_example(example: Example, seed: int, variant: str) -> Judgement:
-    """Judge one variant of a drawn run's data."""
-    observed = observe(example.run, example.plans, variant)
+def judge_example(
+    example: Example, seed: int, variants: Sequence[str] = VARIANTS
+) -> list[Judgement]:
+    """Judge a drawn run by each variant of its data."""
+    recording = Recording(example.run, example.plans)
+    return [_judge(example, seed, recording.observe(variant)) for variant in variants]
+
+
+def _judge(example: Example, seed: int, observed: Observed) -> Judgement:
+    variant = observed.variant
     diagnosis = _diagnose(example, observed)
     truth = example.truth
     scenario = example.run.scenario
@@ -90,35 +103,47 @@ def name_verdict(verdict: str, cause: str | None, true_cause: str | None) -> str
 
 def accepted_verdicts(example: Example, observed: Observed) -> frozenset[str]:
     """Return what is right beside the truth, since the data cannot show more."""
+    truth = example.truth.verdict
     if observed.variant == FULL:
         return frozenset()
-    truth, cause = example.truth.verdict, example.truth.cause
-    scenario = example.run.scenario
+    if truth.startswith("rollout."):
+        return frozenset(_of_rollout(truth, observed))
+    if truth.startswith("update."):
+        return frozenset(_of_update(example, observed))
+    if truth.startswith("async."):
+        return frozenset(_of_pools(example, observed))
+    return frozenset()
+
+
+def _of_rollout(truth: str, observed: Observed) -> set[str]:
+    accepted: set[str] = set()
     has_loop = any(
         "timing_s/agent_loop/generate_sequences/max" in step.scalars for step in observed.steps
     )
-    is_bare = observed.variant == SCALARS
-    accepted: set[str] = set()
+    decidable = observed.variant == SCALARS and has_loop
     if truth == "rollout.imbalance":
-        # Without replicas, a slow one looks like a sample that takes long.
+        # verl's agent loop reports the slowest sample and nothing by replica: a slow replica looks
+        # like a sample that takes long.
         accepted.add("rollout.long_tail")
-    if truth.startswith("rollout."):
-        # verl's agent loop reports the slowest sample, and nothing by replica.
-        decidable = is_bare and has_loop and truth not in {"rollout.imbalance"}
-        if truth == "rollout.truncation" and is_bare and observed.run.response_length_cap:
-            decidable = True
-        if not decidable:
-            accepted.add(UNEXPLAINED)
-    if truth.startswith("update."):
-        accepted |= _of_update(example, observed)
-    if truth == "async.trainer_starved":
-        accepted |= {f"{truth} > {cause}", f"{truth} > {UNEXPLAINED}"}
+        decidable = False
+    if truth == "rollout.truncation" and observed.variant == SCALARS:
+        decidable = decidable or observed.run.response_length_cap is not None
+    return accepted if decidable else accepted | {UNEXPLAINED}
+
+
+def _of_pools(example: Example, observed: Observed) -> set[str]:
+    truth, cause = example.truth.verdict, example.truth.cause
     if truth == "async.serial":
-        accepted.add("async.trainer_starved")
-    if truth == "async.rollout_starved" and (scenario.mode != "fully_async" or not is_bare):
-        # Only verl's fully asynchronous trainer logs its buffer.
-        accepted |= {UNKNOWN, "update.compute", "update.inefficient", "logprob", "balanced"}
-    return frozenset(accepted)
+        # Without the rollout's own times it is a trainer that waits.
+        return {"async.trainer_starved"}
+    if truth == "async.trainer_starved":
+        causes = {UNEXPLAINED} | ({"rollout.long_tail"} if cause == "rollout.imbalance" else set())
+        return {f"{truth} > {code}" for code in causes}
+    if observed.variant != SCALARS or example.run.scenario.mode != "fully_async":
+        # Only verl's fully asynchronous trainer logs its buffer; to others the trainer's own
+        # stages are all there is.
+        return {UNKNOWN, "update.compute", "update.inefficient", "logprob", "balanced"}
+    return set()
 
 
 def _of_update(example: Example, observed: Observed) -> set[str]:

@@ -3,6 +3,7 @@
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from longpole_server.analysis.ledger import assemble_step
@@ -35,16 +36,33 @@ class Observed:
     variant: str
 
 
-def observe(run: Run, plans: Sequence[StepPlan], variant: str) -> Observed:
-    """Return what diagnosis gets to see of a planned run."""
-    closed = _latest([plan for plan in plans if plan.incident is None])
-    facts = make_run_facts(run)
-    if variant == FULL:
-        return Observed(facts, tuple(make_step_facts(run, plan, facts) for plan in closed), variant)
-    chance = random_for("observed", variant, run.scenario.name, run.seed)
-    if variant == SCALARS:
-        return _as_log(run, closed, facts, chance)
-    return _as_mess(run, closed, facts, chance)
+class Recording:
+    """A planned run with everything that could be known of it, made once for all variants."""
+
+    def __init__(self, run: Run, plans: Sequence[StepPlan]) -> None:
+        self.run = run
+        self.plans = _latest([plan for plan in plans if plan.incident is None])
+        self.facts = make_run_facts(run)
+
+    @cached_property
+    def steps(self) -> list[StepFacts]:
+        """Every step with all its data."""
+        rows = zip(self.plans, self.scalars, strict=True)
+        return [make_step_facts(self.run, plan, self.facts, scalars) for plan, scalars in rows]
+
+    @cached_property
+    def scalars(self) -> list[dict[str, float]]:
+        """What the trainer logs of every step."""
+        return [step_scalars(self.run, plan) for plan in self.plans]
+
+    def observe(self, variant: str) -> Observed:
+        """Return what diagnosis gets to see."""
+        if variant == FULL:
+            return Observed(self.facts, tuple(self.steps), variant)
+        chance = random_for("observed", variant, self.run.scenario.name, self.run.seed)
+        if variant == SCALARS:
+            return _as_log(self, chance)
+        return _as_mess(self, chance)
 
 
 def _latest(plans: Sequence[StepPlan]) -> list[StepPlan]:
@@ -55,9 +73,8 @@ def _latest(plans: Sequence[StepPlan]) -> list[StepPlan]:
     return [found[step] for step in sorted(found)]
 
 
-def _as_log(
-    run: Run, plans: Sequence[StepPlan], facts: RunFacts, chance: random.Random
-) -> Observed:
+def _as_log(recording: Recording, chance: random.Random) -> Observed:
+    facts = recording.facts
     bare = RunFacts(run_id=facts.run_id, name=facts.name, system=facts.system)
     if chance.random() > _UNCONFIGURED:
         bare = dataclasses.replace(
@@ -66,8 +83,10 @@ def _as_log(
             config=facts.config,
             mode=facts.mode,
         )
-    steps = tuple(make_log_facts(plan, step_scalars(run, plan), bare) for plan in plans)
-    return Observed(bare, steps, SCALARS)
+    rows = zip(recording.plans, recording.scalars, strict=True)
+    return Observed(
+        bare, tuple(make_log_facts(plan, scalars, bare) for plan, scalars in rows), SCALARS
+    )
 
 
 # --- noise ------------------------------------------------------------------------------------
@@ -108,24 +127,27 @@ def _draw_mess(chance: random.Random, scalars: Mapping[str, float]) -> _Mess:
     )
 
 
-def _as_mess(
-    run: Run, plans: Sequence[StepPlan], facts: RunFacts, chance: random.Random
-) -> Observed:
-    mess = _draw_mess(chance, step_scalars(run, plans[0]))
+def _as_mess(recording: Recording, chance: random.Random) -> Observed:
+    mess = _draw_mess(chance, recording.scalars[0])
     facts = dataclasses.replace(
-        facts,
-        mode=facts.mode if mess.says_mode else None,
-        model_config=facts.model_config if mess.says_model else None,
+        recording.facts,
+        mode=recording.facts.mode if mess.says_mode else None,
+        model_config=recording.facts.model_config if mess.says_model else None,
     )
-    kept = [plan for plan in plans if chance.random() > 0.08] or list(plans)
-    steps = tuple(_mess_up(run, plan, facts, mess, chance) for plan in kept)
+    rows = list(zip(recording.plans, recording.steps, strict=True))
+    kept = [row for row in rows if chance.random() > 0.08] or rows
+    steps = tuple(_mess_up(recording.run, plan, whole, facts, mess, chance) for plan, whole in kept)
     return Observed(facts, steps, NOISY)
 
 
 def _mess_up(
-    run: Run, plan: StepPlan, facts: RunFacts, mess: _Mess, chance: random.Random
+    run: Run,
+    plan: StepPlan,
+    whole: StepFacts,
+    facts: RunFacts,
+    mess: _Mess,
+    chance: random.Random,
 ) -> StepFacts:
-    whole = make_step_facts(run, plan, facts)
     scalars = {
         name: value * (1 + chance.gauss(0.0, 0.002) if "timing" in name else 1.0)
         for name, value in whole.scalars.items()
