@@ -47,6 +47,10 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "While the last samples run, most of the rollout's slots are empty: 1 - running / most "
             "running, over gen. Times the GPUs that generate, these are wasted GPU-seconds."
         ),
+        "decode_bandwidth": (
+            "Weights and KV cache that decoding reads, over what the rollout's GPUs could read "
+            "during gen: an estimate from the samples' own rates. Empty slots keep it low."
+        ),
         "tail_share": (
             "At every moment the empty slots wait, in equal parts, for the samples that still run. "
             "By activity a sample's part is split as its whole time is, which is an estimate."

@@ -54,8 +54,26 @@ def _waste(tail: StepTail) -> Component:
                 ],
                 className="lp-waste-row",
             ),
+            _bandwidth(tail),
         ],
         className="lp-partial",
+    )
+
+
+def _bandwidth(tail: StepTail) -> Component | None:
+    if tail.decode_bandwidth_ratio is None:
+        return None
+    return html.Div(
+        [
+            html.Div(html.I(style=_wide(tail.decode_bandwidth_ratio)), className="lp-waste-bar"),
+            html.Span(
+                [
+                    html.B(format_ratio(tail.decode_bandwidth_ratio)),
+                    hinted(" of memory bandwidth", DEFINITIONS["decode_bandwidth"]),
+                ]
+            ),
+        ],
+        className="lp-waste-row lp-bandwidth",
     )
 
 

@@ -68,8 +68,9 @@ def find_slowest_replica(
         None with fewer than two replicas that decoded anything.
     """
     rows_of: dict[str, list[int]] = {}
+    usable: list[bool] = ((tokens > 0) & (decode_s > 0)).tolist()
     for row, replica in enumerate(replicas):
-        if replica is not None and tokens[row] > 0 and decode_s[row] > 0:
+        if replica is not None and usable[row]:
             rows_of.setdefault(replica, []).append(row)
     if len(rows_of) < 2:
         return None

@@ -69,11 +69,12 @@ def find_queue_waves(samples: TrajectoryFacts) -> QueueWaves | None:
     starts = (np.asarray(samples.start_ns, np.int64) - origin_ns) / _NS_PER_S
     ends = (np.asarray(samples.end_ns, np.int64) - origin_ns) / _NS_PER_S
     begins = np.minimum(ends, starts + np.maximum(0.0, np.nan_to_num(queue_s)))
-    found = [
-        _measure_queue(replica, starts[rows], begins[rows], ends[rows])
-        for replica, rows in rows_of.items()
-    ]
-    return max(found, key=lambda waves: (waves.queued_ratio, waves.replica or ""))
+    queued = {
+        replica: _queued_ratio(starts[r], begins[r], ends[r]) for replica, r in rows_of.items()
+    }
+    longest = max(queued, key=lambda replica: (queued[replica], replica or ""))
+    rows = rows_of[longest]
+    return _measure_queue(longest, starts[rows], begins[rows], ends[rows])
 
 
 def find_queue_imbalance(samples: TrajectoryFacts) -> QueueImbalance | None:
@@ -95,6 +96,11 @@ def find_queue_imbalance(samples: TrajectoryFacts) -> QueueImbalance | None:
     return QueueImbalance(longest, means[longest], float(np.median(others)))
 
 
+def _queued_ratio(starts: Floats, begins: Floats, ends: Floats) -> float:
+    total_s = float((ends - starts).sum())
+    return float((begins - starts).sum()) / total_s if total_s > 0 else 0.0
+
+
 def _measure_queue(replica: str | None, starts: Floats, begins: Floats, ends: Floats) -> QueueWaves:
     edges = np.unique(np.concatenate((starts, begins, ends)))
     lengths = np.diff(edges)
@@ -104,13 +110,12 @@ def _measure_queue(replica: str | None, starts: Floats, begins: Floats, ends: Fl
     has_queue = waiting > 0
     queue_s = float(lengths[has_queue].sum())
     at_cap_s = float(lengths[has_queue & (running >= _AT_CAP_RATIO * cap)].sum())
-    total_s = float((ends - starts).sum())
     return QueueWaves(
         replica,
         cap,
         len(starts),
         math.ceil(len(starts) / cap) if cap else 0,
-        float((begins - starts).sum()) / total_s if total_s > 0 else 0.0,
+        _queued_ratio(starts, begins, ends),
         at_cap_s / queue_s if queue_s > 0 else 0.0,
         queue_s,
     )

@@ -47,6 +47,13 @@ def test_what_was_wasted_what_stopping_saves_and_whom_it_waited_for() -> None:
     assert "python" in said
 
 
+def test_bandwidth_is_shown_where_it_is_known() -> None:
+    assert "bandwidth" not in words(tail_costs(TAIL, 120.0))
+    said = words(tail_costs(replace(TAIL, decode_bandwidth_ratio=0.21), 120.0))
+    assert "21 %" in said
+    assert "of memory bandwidth" in said
+
+
 def test_what_is_not_known_is_said_and_left_out() -> None:
     bare = replace(
         TAIL,
