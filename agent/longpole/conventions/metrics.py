@@ -40,6 +40,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "train/reward",
             "ppo_actor/task_reward/avg",
             "reward/avg_raw_reward",
+            "rollout/reward",
             "reward",
         ),
     ),
@@ -55,6 +56,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "kl",
             "train/kl_penalty",
             "policy/policy_kl",
+            "loss/avg_kl",
             "ppo_actor/kl_rewards/avg",
         ),
     ),
@@ -68,6 +70,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "ppo_kl",
             "train/policy_kl_error",
             "actor/approxkl",
+            "actor/policykl",
             "ppo_actor/update/approx_kl/avg",
         ),
     ),
@@ -83,6 +86,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "tokens/response_length/mean",
             "generate/avg_num_tokens",
             "train/gen_tokens_per_sample/mean",
+            "train/mean_gen_tokens_per_sample",
         ),
     ),
     MetricKind(
@@ -95,6 +99,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "completions/max_length",
             "tokens/response_length/max",
             "generate/max_num_tokens",
+            "train/gen_tokens_per_sample/max",
         ),
     ),
     MetricKind(
@@ -138,6 +143,8 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "train/approx_entropy",
             "policy/policy_entropy",
             "critic/entropy/mean",
+            "ppo_actor/update/entropy/avg",
+            "entropy/all/mean",
         ),
     ),
     MetricKind(
@@ -165,10 +172,15 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "ppo_actor/n_tokens",
         ),
     ),
-    MetricKind("tokens_prompt", "tokens", "prompt tokens"),
-    MetricKind("tokens_response", "tokens", "response tokens"),
+    MetricKind("tokens_prompt", "tokens", "prompt tokens", ("progress/input_tokens",)),
+    MetricKind("tokens_response", "tokens", "response tokens", ("progress/output_tokens",)),
     MetricKind("tokens_generated", "tokens", "generated tokens"),
-    MetricKind("filtered_ratio", "1", "filtered samples"),
+    MetricKind(
+        "filtered_ratio",
+        "1",
+        "filtered samples",
+        ("dynamic_filtering_pass_rate", "async/keep_rate"),
+    ),
     MetricKind(
         "throughput",
         "tokens/s/GPU",
@@ -179,12 +191,21 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
         "mfu_actor",
         "1",
         "MFU, actor update",
-        ("perf/mfu/actor", "mfu/actor", "performance/train_fp_utilization"),
+        (
+            "perf/mfu/actor",
+            "mfu/actor",
+            "performance/train_fp_utilization",
+            "perf/mfu",
+            "learner_mfu",
+            "trainer_mfu_percent",
+        ),
         healthy=(0.35, None),
     ),
     MetricKind("mfu_infer", "1", "MFU, log probabilities", ("perf/mfu/actor_infer",)),
     MetricKind("mfu_step", "1", "MFU, whole step"),
-    MetricKind("rollout_throughput", "tokens/s", "generated tokens per second"),
+    MetricKind(
+        "rollout_throughput", "tokens/s", "generated tokens per second", ("generation_tok_per_s",)
+    ),
     MetricKind(
         "staleness_mean",
         "1",
@@ -195,6 +216,9 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "train/avg_trajectory_age",
             "off_policy/mean",
             "scheduler/off_policy_ratio",
+            "version_stats/sample_staleness_theta_avg",
+            "ppo_actor/version_stats/sample_staleness_theta_avg",
+            "ppo_actor/update/version_stats/sample_staleness_theta_avg",
         ),
     ),
     MetricKind(
@@ -205,6 +229,9 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "training/off_policy/trajectory_staleness_worst/max",
             "training/off_policy/trajectory_staleness/max",
             "async/staleness_max",
+            "version_stats/sample_staleness_theta_max",
+            "ppo_actor/version_stats/sample_staleness_theta_max",
+            "ppo_actor/update/version_stats/sample_staleness_theta_max",
             "off_policy/max",
         ),
     ),
@@ -218,13 +245,17 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "fully_async/monitor/queue/mq_queue_size",
             "train/buffer_size",
             "async/gen_buffer_qsize_at_wait_start",
+            "buffer_qsize",
         ),
     ),
     MetricKind(
         "buffer_capacity", "samples", "buffer capacity", ("fully_async/static/max_queue_size",)
     ),
     MetricKind(
-        "in_flight", "samples", "samples in flight", ("fully_async/monitor/active_tasks_size",)
+        "in_flight",
+        "samples",
+        "samples in flight",
+        ("fully_async/monitor/active_tasks_size", "dispatcher/inflight/train"),
     ),
     MetricKind(
         "rollout_train_mismatch",
@@ -238,6 +269,8 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "train/gen_kl_error",
             "sampling/sampling_logp_difference/mean",
             "mismatch_kl/all/mean",
+            "ppo_actor/update/behave_approx_kl/avg",
+            "policy/rollout_train_logprobs_abs_diff_mean",
         ),
     ),
     MetricKind(
@@ -248,8 +281,45 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
 )
 METRICS: Mapping[str, MetricKind] = MappingProxyType({kind.name: kind for kind in METRIC_KINDS})
 
-# Aliases whose source writes 0..100 where the canonical metric is 0..1.
-PERCENT_ALIASES = frozenset({"perf/mfu", "learner_mfu", "actor_mfu", "trainer_mfu_percent"})
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How a framework's value becomes the canonical one: `value * factor + offset`.
+
+    Attributes:
+        written: What the framework writes, in words.
+    """
+
+    factor: float
+    offset: float
+    written: str
+
+
+_PERCENT = Conversion(0.01, 0.0, "percent")
+# Aliases whose source writes another quantity or unit than the canonical metric's.
+CONVERSIONS: Mapping[str, Conversion] = MappingProxyType(
+    {
+        "perf/mfu": _PERCENT,
+        "learner_mfu": _PERCENT,
+        "trainer_mfu_percent": _PERCENT,
+        "dynamic_filtering_pass_rate": Conversion(-0.01, 1.0, "percent kept"),
+        "async/keep_rate": Conversion(-1.0, 1.0, "fraction kept"),
+    }
+)
+# Aliases that another framework uses for something else: not read beside that one's names.
+NOT_BESIDE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        # verl: tokens/s/GPU of the step. prime-rl: tokens/s of all GPUs while they train.
+        "perf/throughput": frozenset(
+            {"perf/throughput_per_gpu", "perf/peak_memory", "perf/mfu", "time/forward_backward"}
+        ),
+    }
+)
+# Counters since the start of the training, with the metric that their growth over a step is.
+CUMULATIVE: Mapping[str, str] = MappingProxyType({"num_tokens": "tokens_total"})
+# Seconds of the step, from a reader that knows them better than any one scalar of the step does.
+STEP_SECONDS = "step_seconds"
 
 CANONICAL_OF_ALIAS: Mapping[str, str] = MappingProxyType(
     {alias: kind.name for kind in METRIC_KINDS for alias in kind.aliases}
@@ -261,7 +331,18 @@ def read_metric(name: str, scalars: Mapping[str, float]) -> float | None:
     if name in scalars:
         return scalars[name]
     for alias in METRICS[name].aliases:
-        if alias in scalars:
+        if alias in scalars and not _means_something_else(alias, scalars):
             value = scalars[alias]
-            return value / 100.0 if alias in PERCENT_ALIASES else value
+            conversion = CONVERSIONS.get(alias)
+            if conversion is None:
+                return value
+            converted = value * conversion.factor + conversion.offset
+            # The rest of a whole that is none was not written in the unit we know.
+            if conversion.factor > 0 or 0.0 <= converted <= 1.0:
+                return converted
     return None
+
+
+def _means_something_else(alias: str, scalars: Mapping[str, float]) -> bool:
+    others = NOT_BESIDE.get(alias)
+    return others is not None and not others.isdisjoint(scalars)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longpole.conventions import stages
+from longpole.conventions.metrics import STEP_SECONDS
 from longpole_server.analysis.timers import (
     Placement,
     Scheme,
@@ -65,7 +66,7 @@ def read_step_seconds(scalars: Mapping[str, float]) -> float | None:
     scheme = find_scheme(scalars)
     if scheme is None:
         return None
-    for key in scheme.step_keys:
+    for key in (STEP_SECONDS, *scheme.step_keys):
         value = scalars.get(key)
         if value is not None and 0 < value <= MAX_SECONDS:
             return value

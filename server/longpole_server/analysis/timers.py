@@ -226,6 +226,11 @@ SKYRL = Scheme(
     ),
 )
 
+_ROLL_TIMERS: dict[str, Timer] = {
+    "step_train": Timer(stages.UPDATE_ACTOR, (stages.UPDATE_CRITIC, stages.UPDATE_ACTOR)),
+    "step_model_update": _SYNC,
+}
+
 ROLL = Scheme(
     "roll",
     "time/",
@@ -233,29 +238,45 @@ ROLL = Scheme(
     (),
     _timers(
         "time/",
-        {
+        _ROLL_TIMERS
+        | {
             "step_generate": _GEN,
-            "step_rollout": _GEN,
             "ref_log_probs_values": Timer(stages.REF, (stages.REF, stages.VALUES)),
-            "step_ref_log_probs_values_reward": Timer(
-                stages.REF, (stages.REF, stages.VALUES, stages.REWARD)
-            ),
             "old_log_probs": Timer(stages.OLD_LOG_PROB),
-            "step_old_log_probs_values": Timer(
-                stages.OLD_LOG_PROB, (stages.OLD_LOG_PROB, stages.VALUES)
-            ),
-            "step_cal_norm_rewards": _ADV,
-            "step_cal_token_reward": _ADV,
-            "step_adv": _ADV,
-            "step_train": Timer(stages.UPDATE_ACTOR, (stages.UPDATE_CRITIC, stages.UPDATE_ACTOR)),
-            "step_model_update": _SYNC,
             "step_stop_server": _SLEEP_WAKE,
-            "step_shrink": _SLEEP_WAKE,
             "val_step": _TESTING,
-            "step_val": _TESTING,
         },
     ),
     nested=("time/step_total", "time/get_batch_cost_train"),
+)
+
+# The agentic pipelines have names of their own, and log the seconds of the very step.
+ROLL_AGENTIC = Scheme(
+    "roll",
+    "time/",
+    ("time/step_total",),
+    _timers(
+        "time/",
+        _ROLL_TIMERS
+        | {
+            "step_rollout": _GEN,
+            "step_ref_log_probs_values_reward": Timer(
+                stages.REF, (stages.REF, stages.VALUES, stages.REWARD)
+            ),
+            "step_old_log_probs_values": Timer(
+                stages.OLD_LOG_PROB, (stages.OLD_LOG_PROB, stages.VALUES)
+            ),
+            "step_cal_response_level_mask": _PREPARE,
+            "step_cal_norm_rewards": _ADV,
+            "step_cal_token_reward": _ADV,
+            "step_adv": _ADV,
+            "step_shrink": _SLEEP_WAKE,
+            "step_compute_data_metrics": _PREPARE,
+            "step_log": _PREPARE,
+            "step_val": _TESTING,
+        },
+    ),
+    nested=("time/get_batch_cost_",),
 )
 
 AREAL = Scheme(
@@ -397,6 +418,7 @@ SCHEMES: tuple[Scheme, ...] = (
     AREAL,
     PRIME_RL,
     ROLL,
+    ROLL_AGENTIC,
     OPEN_INSTRUCT,
     RLINF,
     TRL,

@@ -4,17 +4,50 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from longpole_server.model.step import Note
+from longpole_server.model.step import Note, Severity
 
-LogFormat = Literal["verl_console", "verl_jsonl"]
+LogFormat = Literal[
+    "verl_console",
+    "verl_jsonl",
+    "slime_console",
+    "openrlhf_console",
+    "nemo_rl_console",
+    "areal_console",
+    "areal_trace",
+    "trl_console",
+    "trainer_state",
+    "skyrl_console",
+    "roll_console",
+    "prime_rl_console",
+    "flat_jsonl",
+    "csv_table",
+    "wandb_run",
+    "event_file",
+    "mlflow_run",
+    "engine_log",
+]
 
 # A step number beyond this is no step number.
 MAX_STEP = 2**31 - 1
 # Seconds of the whole step, by the names of verl's versions.
 WHOLE_STEP = ("timing_s/step", "perf/time_per_step", "timing/step")
-# A step has these once, when it is done. The first versions logged no seconds of the whole step:
-# there those of `gen` stand for them.
-STEP_TOTALS = (*WHOLE_STEP, "timing/gen")
+# A step has these once, when it is done. Some trainers log no seconds of the whole step: there
+# those of a stage that every step has stand for them.
+STEP_TOTALS = (
+    *WHOLE_STEP,
+    "timing/gen",
+    "timing/step_total",
+    "timing/train/total_step_time",
+    "perf/step_time",
+    "time/step",
+    "time/total",
+    "time/step_train",
+    "time/step_generate",
+    "time/step_rollout",
+    "timeperf/rollout",
+    "timeperf/train_step",
+    "step_time",
+)
 
 _MAX_NAMES = 256
 _NAMES_SHOWN = 3
@@ -33,12 +66,14 @@ class LogLine:
         scalars: Names as the trainer wrote them; finite values in the trainer's units.
         torn: The line ends in the middle, so values are missing.
         resumed: The trainer said before it that it goes on from a checkpoint.
+        time_ns: When it was logged, UTC nanoseconds; None when the log does not say.
     """
 
     step: int
     scalars: Mapping[str, float]
     torn: bool = False
     resumed: bool = False
+    time_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +81,16 @@ class LoggedStep:
     """All scalars of one step of one attempt, merged over the lines that name it.
 
     A line that comes much later than the others of its step makes a second one.
+
+    Attributes:
+        time_ns: When the last of them was logged, UTC nanoseconds; None when no line says.
     """
 
     attempt: int
     step: int
     scalars: Mapping[str, float]
     torn: bool = False
+    time_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +104,10 @@ class LogSummary:
         torn_step: The step that line is about, when it says so.
         torn_step_is_judged: Of that line nothing but the last value is missing.
         not_finite: How often a name was logged as NaN or infinite.
+        steps_are_counted: The log numbers no steps: the reader counted them.
+        times_are_local: The times of the log say no time zone.
+        remarks: What else a reader must know, by code: once each.
+        year: When the log was written, for formats whose times leave it out.
     """
 
     format: LogFormat | None = None
@@ -77,6 +120,14 @@ class LogSummary:
     torn_step: int | None = None
     torn_step_is_judged: bool = False
     not_finite: dict[str, int] = field(default_factory=dict[str, int])
+    steps_are_counted: bool = False
+    times_are_local: bool = False
+    remarks: dict[str, Note] = field(default_factory=dict[str, Note])
+    year: int = 1970
+
+    def remark(self, code: str, severity: Severity, text: str, metric: str | None = None) -> None:
+        """Note something about the log, the first time that it is seen."""
+        self.remarks.setdefault(code, Note(code, severity, text, metric))
 
     def count_not_finite(self, name: str) -> None:
         """Count a value that is NaN or infinite."""
@@ -105,6 +156,14 @@ class LogSummary:
             yield Note("line.overlong", "warning", f"{lines} over the length limit: skipped.")
         if self.not_finite:
             yield Note("value.not_finite", "info", self._describe_not_finite())
+        if self.steps_are_counted:
+            yield Note(
+                "step.counted",
+                "info",
+                "The log numbers no steps: its records are counted. A record may stand for several "
+                "steps of the trainer; times are means of one.",
+            )
+        yield from self.remarks.values()
         if self.num_attempts > 1:
             yield Note(
                 "run.resumed",

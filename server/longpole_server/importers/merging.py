@@ -83,7 +83,10 @@ class _Merger:
             scalars = {**known.scalars, **scalars}
             # A torn line beside the one that closed the step takes nothing away from it.
             torn = known.torn or (torn and not has_step_total(known.scalars))
-        self._open[line.step] = LoggedStep(self._attempt, line.step, scalars, torn)
+        time_ns = line.time_ns
+        if known is not None and known.time_ns is not None:
+            time_ns = max(known.time_ns, time_ns or 0)
+        self._open[line.step] = LoggedStep(self._attempt, line.step, scalars, torn, time_ns)
         self._newest = max(self._newest, line.step)
 
     def _close(self) -> Iterator[LoggedStep]:
@@ -94,7 +97,7 @@ class _Merger:
 
     def _late(self) -> Iterator[LoggedStep]:
         for line in self._take_held():
-            yield LoggedStep(self._attempt, line.step, line.scalars, line.torn)
+            yield LoggedStep(self._attempt, line.step, line.scalars, line.torn, line.time_ns)
 
     def _take_held(self) -> list[LogLine]:
         held, self._held = self._held, []

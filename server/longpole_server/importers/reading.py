@@ -1,24 +1,20 @@
 """Finds out a log's format and streams its steps in bounded memory."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 
 from longpole_server.errors import UnreadableLogError
+from longpole_server.importers.formats import LINE_FORMATS, VERL_CONSOLE, LineFormat, recognise
 from longpole_server.importers.lines import is_utf16, read_blocks, read_lines
-from longpole_server.importers.logged import LogFormat, LoggedStep, LogLine, LogSummary
+from longpole_server.importers.logged import LoggedStep, LogLine, LogSummary
 from longpole_server.importers.merging import merge_steps
 from longpole_server.importers.sources import LogSource
-from longpole_server.importers.verl_console import parse_console
-from longpole_server.importers.verl_jsonl import parse_jsonl
 
 _HEAD_BYTES = 64 << 10
-
-_PARSERS: dict[LogFormat, Callable[[Iterable[bytes], LogSummary], Iterator[LogLine]]] = {
-    "verl_console": parse_console,
-    "verl_jsonl": parse_jsonl,
-}
-_JSONL_LINE = re.compile(rb'^\W{0,3}\{\s*"(?:step|data)"\s*:', re.M)
-_CONSOLE_LINE = re.compile(rb"(?<![\w/.-])step:\d+ - ")
+# Lines before the first that betrays the format: what belongs to it may begin there.
+_LOOK_BACK_LINES, _LOOK_BACK_BYTES = 5_000, 16 << 20
 # First bytes of compressed files, with what unpacks them.
 _COMPRESSED: Mapping[bytes, str] = {
     b"\x1f\x8b": "zcat",
@@ -39,9 +35,44 @@ def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
     with source.open() as stream:
         head = stream.read(_HEAD_BYTES)
         _refuse_binary(source, head)
-        summary.format = _find_format(head)
+        summary.year = _year_of(source)
         lines = read_lines(read_blocks(head, stream), summary)
-        yield from merge_steps(_PARSERS[summary.format](lines, summary), summary)
+        yield from merge_steps(parse_lines(lines, summary), summary)
+
+
+def parse_lines(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
+    """Yield what lines of any known format log; `summary` learns the format.
+
+    Args:
+        lines: Physical lines with their end, if they had one.
+        summary: Counts grow as lines are consumed.
+    """
+    seen: deque[bytes] = deque()
+    num_bytes = 0
+    rest = iter(lines)
+    found: LineFormat | None = None
+    for raw in rest:
+        seen.append(raw)
+        num_bytes += len(raw)
+        while len(seen) > _LOOK_BACK_LINES or num_bytes > _LOOK_BACK_BYTES:
+            num_bytes -= len(seen.popleft())
+        found = recognise(raw)
+        if found is not None:
+            break
+    # Step lines that a terminal broke betray nothing; only verl's are put together again so far.
+    known = found or VERL_CONSOLE
+    summary.format = known.name
+    summary.times_are_local = known.times_are_local
+    yield from known.parse(itertools.chain(_drain(seen), rest), summary)
+
+
+def _drain(seen: deque[bytes]) -> Iterator[bytes]:
+    while seen:
+        yield seen.popleft()
+
+
+def _year_of(source: LogSource) -> int:
+    return time.gmtime(source.modified_ns // 10**9).tm_year
 
 
 def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLogError:
@@ -52,11 +83,13 @@ def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLo
         return UnreadableLogError(
             f"{source.name} holds no complete training step: none of its "
             f"{summary.num_step_lines} step lines says how long the step took.",
-            hint="Expected verl's `timing_s/step` among the values.",
+            hint="Expected the seconds of the step or of its stages among the values, such as "
+            "verl's `timing_s/step`.",
         )
+    known = ", ".join(f"{format_.label} (`{format_.example}`)" for format_ in LINE_FORMATS)
     return UnreadableLogError(
         f"{source.name} holds no complete training step ({summary.num_lines} lines read).",
-        hint="Expected verl console lines `step:N - timing_s/step:...` or verl's JSONL file.",
+        hint=f"Expected one of: {known}.",
     )
 
 
@@ -67,15 +100,9 @@ def _refuse_binary(source: LogSource, head: bytes) -> None:
                 f"{source.name} is a compressed file, not a log.",
                 hint=f"Unpack it on the way: {command} FILE | longpole diagnose -",
             )
-    is_log = is_utf16(head) or _CONSOLE_LINE.search(head) or _JSONL_LINE.search(head)
-    if b"\x00" in head and not is_log:
+    if b"\x00" in head and not is_utf16(head) and not _betrays_format(head):
         raise UnreadableLogError(f"{source.name} is a binary file, not a log.")
 
 
-def _find_format(head: bytes) -> LogFormat:
-    """Return the format of the first line that has one: a console may print JSON as well."""
-    text = head.decode("utf-16", errors="replace").encode() if is_utf16(head) else head
-    jsonl, console = _JSONL_LINE.search(text), _CONSOLE_LINE.search(text)
-    if jsonl is None or (console is not None and console.start() < jsonl.start()):
-        return "verl_console"
-    return "verl_jsonl"
+def _betrays_format(head: bytes) -> bool:
+    return any(recognise(line) is not None for line in head.replace(b"\x00", b"").splitlines())

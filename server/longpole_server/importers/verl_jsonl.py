@@ -1,7 +1,6 @@
 """verl's JSONL file: `{"step": 1, "data": {"key": value, ...}}`, one line a logging call."""
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -9,9 +8,7 @@ from typing import Any, cast
 import orjson
 
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
-
-# Validation values may be objects; nobody nests deeper than a few.
-_MAX_DEPTH = 8
+from longpole_server.importers.values import read_scalars
 
 
 def parse_jsonl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
@@ -46,13 +43,8 @@ def parse_line(text: bytes, summary: LogSummary) -> LogLine | None:
         return None
     if not isinstance(data, dict):
         return None
-    scalars: dict[str, float] = {}
-    for name, value in _flatten(cast(Mapping[str, object], data)):
-        if math.isfinite(value):
-            scalars[sys.intern(name)] = value
-        else:
-            summary.count_not_finite(name)
-    return LogLine(step, scalars)
+    numbers = read_scalars(cast(Mapping[str, object], data), summary)
+    return LogLine(step, {sys.intern(name): value for name, value in numbers.items()})
 
 
 def _load(text: bytes) -> object:
@@ -67,19 +59,3 @@ def _load(text: bytes) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _flatten(
-    data: Mapping[str, object], prefix: str = "", depth: int = 0
-) -> Iterator[tuple[str, float]]:
-    """Yield the numbers. Null is not reported; texts are no scalars."""
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            if depth < _MAX_DEPTH:
-                yield from _flatten(cast(Mapping[str, object], value), f"{name}/", depth + 1)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            try:
-                yield name, float(value)
-            except OverflowError:
-                yield name, math.inf

@@ -1,0 +1,105 @@
+r"""Physical lines without what Ray, terminals and containers put around them.
+
+`\x1b[36m(TrainActor pid=7, ip=10.0.0.1)\x1b[0m text [repeated 3x across cluster]` is `text`, sent
+by `TrainActor pid=7, ip=10.0.0.1`: several processes' lines interleave in one log, and what one of
+them prints over several lines is told from the others' by its sender.
+"""
+
+import calendar
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import orjson
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
+# containerd and CRI-O: `2026-11-29T16:42:00.123456789Z stdout P text`, P for a part of a line.
+_CONTAINER = re.compile(r"^\d{4}-\S+ (?:stdout|stderr) [PF] ")
+_RAY = re.compile(r"^\(([^()]{0,160}?pid=\d+[^()]{0,80})\) ?")
+_BAR_BEFORE = re.compile(r"^.*?\d+%\|.*?\|\s*\d+/\d+ \[[^\]]*\]\s*(?=\S)")
+# `2026-11-29 16:42:00.871`, `2026-11-29T16:42:00`, `20261129-16:42:00.338`.
+_FULL_TIME = re.compile(
+    r"(?<!\d)(\d{4})-?(\d\d)-?(\d\d)[ T-](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?!\d)"
+)
+# vLLM's and OpenRLHF's `11-29 16:42:00`.
+_YEARLESS_TIME = re.compile(r"(?<![\d-])(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?!\d)")
+_TIME_REACH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One physical line.
+
+    Attributes:
+        sender: The process that Ray names, "" where it names none.
+        ended: A line end followed.
+    """
+
+    text: str
+    sender: str = ""
+    ended: bool = True
+
+
+def read_rows(lines: Iterable[bytes]) -> Iterator[Row]:
+    """Yield physical lines, cleaned, in their order."""
+    for raw in lines:
+        yield clean_row(raw)
+
+
+def clean_row(raw: bytes) -> Row:
+    """Return one physical line without prefixes, colours and line end."""
+    ended = raw.endswith((b"\n", b"\r"))
+    text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
+    if text.startswith('{"log":'):
+        text = _read_container_json(text)
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if " std" in text and (container := _CONTAINER.match(text)):
+        text = text[container.end() :]
+    sender = ""
+    if text.startswith("(") and (ray := _RAY.match(text)):
+        sender = ray[1]
+        text = text[ray.end() :]
+    if "%|" in text and (bar := _BAR_BEFORE.match(text)):
+        text = text[bar.end() :]
+    if "[repeated " in text:
+        text = _REPEATED.sub("", text)
+    return Row(text, sender, ended)
+
+
+def read_time_ns(text: str, year: int) -> int | None:
+    """Return the time that a line begins with, UTC nanoseconds, None when it begins with none.
+
+    No log says its time zone: the time is read as if it were UTC, so that it is right relative to
+    the other times of the log.
+
+    Args:
+        text: A cleaned line.
+        year: Of the log, for formats that leave it out.
+    """
+    head = text[:_TIME_REACH]
+    if full := _FULL_TIME.search(head):
+        return _to_ns(full.groups())
+    if short := _YEARLESS_TIME.search(head):
+        return _to_ns((str(year), *short.groups()))
+    return None
+
+
+def _to_ns(parts: tuple[str | None, ...]) -> int | None:
+    *whole, fraction = parts
+    year, month, day, hour, minute, second = (int(part or 0) for part in whole)
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):
+        return None
+    seconds = calendar.timegm((year, month, day, hour, minute, second, 0, 0, 0))
+    return seconds * 10**9 + int((fraction or "0").ljust(9, "0"))
+
+
+def _read_container_json(text: str) -> str:
+    """Return the line that Docker's `json-file` driver wrapped."""
+    try:
+        document: object = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    line = document.get("log") if isinstance(document, dict) else None  # type: ignore[union-attr]
+    return line.rstrip("\r\n") if isinstance(line, str) else text

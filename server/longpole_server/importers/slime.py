@@ -1,0 +1,59 @@
+"""slime's console: `... - perf 3: {...}`, `... - rollout 3: {...}`, `... - step 7: {...}`.
+
+`perf`, `rollout`, `passrate`, `multi_turn` and `eval` name the rollout; `step` counts optimiser
+steps, several of which may belong to one rollout. What they log is averaged over the rollout.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from longpole_server.importers.dict_console import Head, read_printed
+from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
+
+NEEDLE = b": {'"
+_HEAD = re.compile(
+    r"(?:^| - )((?:[a-z]+-)?step|perf|rollout|passrate|multi_turn|eval) (\d{1,10}): (?=\{)"
+)
+# The trainer's timers; the rollout process prints a `perf` of its own.
+_TRAINER_TIMERS = ("perf/train_time", "perf/step_time", "perf/train_wait_time")
+_MAX_HELD_STEPS = 4096
+
+
+def parse_slime(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
+    """Yield the rollouts of a console log, each a step.
+
+    Args:
+        lines: Physical lines with their end, if they had one.
+        summary: Counts grow as lines are consumed.
+    """
+    held: dict[str, list[Mapping[str, float]]] = {}
+    for printed in read_printed(lines, find_head, summary):
+        if printed.number is None or printed.number > MAX_STEP:
+            continue
+        summary.num_step_lines += 1
+        scalars: dict[str, float] = printed.scalars
+        if printed.kind.endswith("step"):
+            of_sender = held.setdefault(printed.sender, [])
+            if len(of_sender) < _MAX_HELD_STEPS and not printed.torn:
+                of_sender.append(scalars)
+            continue
+        if any(timer in scalars for timer in _TRAINER_TIMERS):
+            scalars = _average(held.pop(printed.sender, [])) | scalars
+        yield LogLine(printed.number, scalars, torn=printed.torn, time_ns=printed.time_ns)
+
+
+def find_head(row: str) -> Head | None:
+    """Return where a dictionary of metrics begins in a row."""
+    found = _HEAD.search(row)
+    return None if found is None else Head(found[1], int(found[2]), found.end())
+
+
+def _average(steps: list[Mapping[str, float]]) -> dict[str, float]:
+    """Return the means over the optimiser steps of a rollout; the step's own number is none."""
+    names = {name: None for scalars in steps for name in scalars if name != "train/step"}
+    return {
+        name: math.fsum(scalars[name] for scalars in steps if name in scalars)
+        / sum(name in scalars for scalars in steps)
+        for name in names
+    }
