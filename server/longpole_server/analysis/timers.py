@@ -296,9 +296,10 @@ AREAL = Scheme(
             "critic_train_step": Timer(stages.UPDATE_CRITIC),
             "update_weights": _SYNC,
             "clear_batches": _PREPARE,
-            "save": _CHECKPOINT,
-            "checkpoint_for_recover": _CHECKPOINT,
-            "eval": _TESTING,
+            # The step is the sum of the others: no timer of the whole exists.
+            "save": _CHECKPOINT_OUTSIDE,
+            "checkpoint_for_recover": _CHECKPOINT_OUTSIDE,
+            "eval": _TESTING_OUTSIDE,
         },
     ),
     nested=("timeperf/rollout_",),

@@ -1,14 +1,14 @@
-"""Log files of trainers, read as streams of logged steps.
+"""Logs of trainers, trackers and engines, read as streams of logged steps.
 
-`read_steps` yields what a file logged, `import_facts` makes it ready for diagnosis, and
-`import_records` makes it ready for the store.
+`read_steps` yields what a file logged, `import_facts` makes the logs of a run ready for diagnosis,
+and `import_records` makes them ready for the store.
 """
 
 from longpole_server.importers.facts import ImportedFacts, import_facts
 from longpole_server.importers.logged import LoggedStep, LogSummary
 from longpole_server.importers.reading import read_steps
 from longpole_server.importers.records import import_records
-from longpole_server.importers.sources import LogSource
+from longpole_server.importers.sources import LogSource, pack, unpack
 
 __all__ = [
     "ImportedFacts",
@@ -17,5 +17,7 @@ __all__ = [
     "LoggedStep",
     "import_facts",
     "import_records",
+    "pack",
     "read_steps",
+    "unpack",
 ]

@@ -1,20 +1,18 @@
 """A log made ready for diagnosis: facts per step, latest attempt of each step."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from longpole.conventions import stages
 from longpole_server.analysis.ledger import assemble_step
-from longpole_server.importers.logged import (
-    WHOLE_STEP,
-    LoggedStep,
-    LogSummary,
-    has_step_total,
-)
-from longpole_server.importers.reading import read_steps, refuse_without_steps
+from longpole_server.importers.engine_lines import MAX_LINES_OF_STEP
+from longpole_server.importers.engine_windows import make_engine_windows
+from longpole_server.importers.logged import LoggedStep, has_step_total
+from longpole_server.importers.run_traits import RunTraits, is_timed
+from longpole_server.importers.runs import RunLogs
 from longpole_server.importers.sources import LogSource
-from longpole_server.importers.verl_run import ModeWatch, agree_on_gpu_count, derive_gpu_count
-from longpole_server.model.facts import RunFacts, StepFacts, StepInputs
+from longpole_server.model.facts import EngineWindow, RunFacts, StepFacts, StepInputs
 from longpole_server.model.step import Note
 
 # Bound of what is kept in memory, whatever the size of the file.
@@ -43,45 +41,44 @@ class ImportedFacts:
 
 
 def import_facts(
-    source: LogSource,
+    sources: LogSource | Sequence[LogSource],
     run_id: str,
     max_steps: int = MAX_STEPS,
     *,
     model_config: Mapping[str, object] | None = None,
     gpu_model: str | None = None,
 ) -> ImportedFacts:
-    """Read a log into facts, the last `max_steps` steps of it.
+    """Read the logs of one run into facts, the last `max_steps` steps of it.
 
     Args:
-        source: The log.
+        sources: One log, or several of one run.
         run_id: Name of the run that it becomes.
         max_steps: How many steps are kept at the most.
         model_config: Hugging Face configuration of the model: logs do not say it.
         gpu_model: Name of the GPUs, likewise.
 
     Raises:
-        UnreadableLogError: It is binary, or holds no complete step.
+        UnreadableLogError: One is binary, or none holds a complete step.
     """
-    summary = LogSummary()
+    logs = RunLogs((sources,) if isinstance(sources, LogSource) else sources)
     kept: OrderedDict[int, LoggedStep] = OrderedDict()
     num_left_out = 0
-    for logged in read_steps(source, summary):
+    for logged in logs.read():
         if logged.torn:
             continue
         _keep(logged, kept)
         if len(kept) > max_steps:
             kept.popitem(last=False)
             num_left_out += 1
-    run, notes = _describe_run(run_id, source.name, kept)
+    run, notes = _describe_run(run_id, logs, kept)
     run = replace(run, model_config=model_config, gpu_model=gpu_model)
     steps = tuple(
-        StepFacts(step=step, scalars=logged.scalars)
+        facts
         for logged in sorted(kept.values(), key=lambda item: item.step)
-        if (step := assemble_step(inputs_of(run, logged, source.modified_ns))).duration_s
-        is not None
+        if (facts := _make_facts(run, logged, logs.modified_ns)) is not None
     )
     if not steps:
-        raise refuse_without_steps(source, summary)
+        raise logs.refuse()
     if any(note.code == _CONTRADICTION for facts in steps for note in facts.step.notes):
         # Said of the steps already.
         notes = tuple(note for note in notes if note.code != _CONTRADICTION)
@@ -89,13 +86,26 @@ def import_facts(
         notes = (*notes, _left_out(num_left_out, max_steps))
     if any(facts.step.closed_by == "successor" for facts in steps):
         notes = (*notes, _SUMMED)
-    return ImportedFacts(run, steps, (*summary.finish(), *notes))
+    return ImportedFacts(run, steps, (*logs.notes(), *notes))
+
+
+def _make_facts(run: RunFacts, logged: LoggedStep, axis_end_ns: int) -> StepFacts | None:
+    """Return the facts of a step, None for one that is not done."""
+    end_ns = axis_end_ns if logged.time_ns is None else logged.time_ns
+    step = assemble_step(inputs_of(run, logged, end_ns))
+    if step.duration_s is None:
+        return None
+    engines: tuple[EngineWindow, ...] = ()
+    if logged.engines:
+        gen = step.stage(stages.GEN) or step.stage(stages.TRAINER_WAIT)
+        seconds = step.duration_s if gen is None else gen.exclusive_s
+        engines = make_engine_windows(logged.engines, seconds)
+    return StepFacts(step=step, scalars=logged.scalars, engine_windows=engines)
 
 
 def inputs_of(run: RunFacts, logged: LoggedStep, end_ns: int) -> StepInputs:
     """Return what analysis needs of a logged step that ends at `end_ns`."""
-    # verl's first versions log no seconds of the step: it ends when its line is printed.
-    is_timed = any(key in logged.scalars for key in WHOLE_STEP)
+    # Where no seconds of the step are logged it ends when its line is printed.
     is_done = has_step_total(logged.scalars)
     return StepInputs(
         run=run,
@@ -103,7 +113,7 @@ def inputs_of(run: RunFacts, logged: LoggedStep, end_ns: int) -> StepInputs:
         step=logged.step,
         scalars=logged.scalars,
         scalars_ns=end_ns,
-        successor_start_ns=end_ns if is_done and not is_timed else None,
+        successor_start_ns=end_ns if is_done and not is_timed(logged.scalars) else None,
         end_ns_hint=end_ns,
     )
 
@@ -112,7 +122,11 @@ def _keep(logged: LoggedStep, kept: OrderedDict[int, LoggedStep]) -> None:
     """Add a step: it replaces an earlier attempt's, and completes its own attempt's."""
     before = kept.pop(logged.step, None)
     if before is not None and before.attempt == logged.attempt:
-        logged = replace(logged, scalars={**before.scalars, **logged.scalars})
+        logged = replace(
+            logged,
+            scalars={**before.scalars, **logged.scalars},
+            engines=(*before.engines, *logged.engines)[-MAX_LINES_OF_STEP:],
+        )
     elif before is not None and not has_step_total(logged.scalars):
         # Validation before a resumed training goes on: the step was not done again.
         logged = before
@@ -120,29 +134,31 @@ def _keep(logged: LoggedStep, kept: OrderedDict[int, LoggedStep]) -> None:
 
 
 def _describe_run(
-    run_id: str, name: str, kept: Mapping[int, LoggedStep]
+    run_id: str, logs: RunLogs, kept: Mapping[int, LoggedStep]
 ) -> tuple[RunFacts, tuple[Note, ...]]:
-    derived = [
-        count for step in kept.values() if (count := derive_gpu_count(step.scalars)) is not None
-    ]
-    gpu_count, contradicting = agree_on_gpu_count(derived)
-    watch = ModeWatch()
+    traits = RunTraits(logs.system)
     for step in kept.values():
-        watch.add(step.scalars)
-    run = RunFacts(run_id=run_id, name=name, system="verl", mode=watch.mode)
-    notes: tuple[Note, ...] = (_AMBIGUOUS,) if watch.is_ambiguous else ()
-    if contradicting:
+        traits.add(step.scalars)
+    run = RunFacts(
+        run_id=run_id,
+        name=logs.name,
+        system=traits.system,
+        mode=traits.mode,
+        gpu_count=traits.gpu_count,
+    )
+    notes: tuple[Note, ...] = (_AMBIGUOUS,) if traits.mode_is_ambiguous else ()
+    if traits.num_contradicting:
         notes = (
             *notes,
             Note(
                 code=_CONTRADICTION,
                 severity="warning",
                 summary=f"tokens / (step time x throughput) gives no single GPU count: "
-                f"{contradicting} of {len(derived)} steps disagree.",
+                f"{traits.num_contradicting} of {traits.num_derived} steps disagree.",
                 metric="perf/throughput",
             ),
         )
-    return replace(run, gpu_count=gpu_count), notes
+    return run, notes
 
 
 def _left_out(count: int, max_steps: int) -> Note:

@@ -112,14 +112,8 @@ class _Scanner:
             return self.read(at, f"{name}/", depth + 1)
         if first in "([":
             return self._skip_brackets(at)
-        if match := _TEXT.match(self._text, at):
-            content = match[1] if match[1] is not None else match[2]
-            number = read_number(content) if self._text_numbers else None
-            if number is not None:
-                self._numbers[name] = number
-            return self._skip_further_texts(match.end())
         if first in "'\"":
-            raise _Incomplete
+            return self._read_text(at, name)
         if match := _NUMBER.match(self._text, at):
             if match.end() == len(self._text):
                 # More digits may follow.
@@ -128,13 +122,28 @@ class _Scanner:
             return match.end()
         if match := _CALL.match(self._text, at):
             return self._read_call(match.end(), name)
+        return self._skip_word(at)
+
+    def _read_text(self, at: int, name: str) -> int:
+        match = _TEXT.match(self._text, at)
+        if match is None:
+            raise _Incomplete
+        content = match[1] if match[1] is not None else match[2]
+        number = read_number(content) if self._text_numbers else None
+        if number is not None:
+            self._numbers[name] = number
+        return self._skip_further_texts(match.end())
+
+    def _skip_word(self, at: int) -> int:
+        """Skip `None`, `true` and the like."""
         if _PARTIAL_NUMBER.match(self._text, at):
             raise _Incomplete
-        if match := _WORD.match(self._text, at):
-            if match.end() == len(self._text):
-                raise _Incomplete
-            return match.end()
-        raise _Invalid
+        match = _WORD.match(self._text, at)
+        if match is None:
+            raise _Invalid
+        if match.end() == len(self._text):
+            raise _Incomplete
+        return match.end()
 
     def _read_call(self, at: int, name: str) -> int:
         """Read `np.float64(0.5)` and `tensor(0.5, device='cuda:0')`; skip other calls."""

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from longpole_server.importers.engine_lines import EngineLine
 from longpole_server.model.step import Note, Severity
 
 LogFormat = Literal[
@@ -67,6 +68,7 @@ class LogLine:
         torn: The line ends in the middle, so values are missing.
         resumed: The trainer said before it that it goes on from a checkpoint.
         time_ns: When it was logged, UTC nanoseconds; None when the log does not say.
+        engines: What engines said in the same log before it.
     """
 
     step: int
@@ -74,6 +76,7 @@ class LogLine:
     torn: bool = False
     resumed: bool = False
     time_ns: int | None = None
+    engines: tuple[EngineLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class LoggedStep:
 
     Attributes:
         time_ns: When the last of them was logged, UTC nanoseconds; None when no line says.
+        engines: What engines said while it ran.
     """
 
     attempt: int
@@ -91,6 +95,7 @@ class LoggedStep:
     scalars: Mapping[str, float]
     torn: bool = False
     time_ns: int | None = None
+    engines: tuple[EngineLine, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,8 +103,10 @@ class LogSummary:
     """Grows while a file is read: counts, and what could not be used.
 
     Attributes:
+        system: The framework where the format tells it.
         num_lines: Physical lines.
         num_step_lines: Lines that log something about a step.
+        num_engine_lines: Lines in which an inference engine reports.
         torn_last_line: The file ends in the middle of a line.
         torn_step: The step that line is about, when it says so.
         torn_step_is_judged: Of that line nothing but the last value is missing.
@@ -111,8 +118,10 @@ class LogSummary:
     """
 
     format: LogFormat | None = None
+    system: str | None = None
     num_lines: int = 0
     num_step_lines: int = 0
+    num_engine_lines: int = 0
     num_attempts: int = 1
     num_unreadable: int = 0
     num_overlong: int = 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from longpole_server.importers.engine_lines import MAX_LINES_OF_STEP
 from longpole_server.importers.logged import (
     STEP_TOTALS,
     LoggedStep,
@@ -86,7 +87,10 @@ class _Merger:
         time_ns = line.time_ns
         if known is not None and known.time_ns is not None:
             time_ns = max(known.time_ns, time_ns or 0)
-        self._open[line.step] = LoggedStep(self._attempt, line.step, scalars, torn, time_ns)
+        engines = line.engines if known is None else (*known.engines, *line.engines)
+        self._open[line.step] = LoggedStep(
+            self._attempt, line.step, scalars, torn, time_ns, engines[-MAX_LINES_OF_STEP:]
+        )
         self._newest = max(self._newest, line.step)
 
     def _close(self) -> Iterator[LoggedStep]:
@@ -97,7 +101,9 @@ class _Merger:
 
     def _late(self) -> Iterator[LoggedStep]:
         for line in self._take_held():
-            yield LoggedStep(self._attempt, line.step, line.scalars, line.torn, line.time_ns)
+            yield LoggedStep(
+                self._attempt, line.step, line.scalars, line.torn, line.time_ns, line.engines
+            )
 
     def _take_held(self) -> list[LogLine]:
         held, self._held = self._held, []

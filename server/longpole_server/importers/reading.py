@@ -3,16 +3,26 @@
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import BinaryIO
 
 from longpole_server.errors import UnreadableLogError
+from longpole_server.importers.csv_table import is_csv_table, read_csv_table
+from longpole_server.importers.deriving import derive_scalars
+from longpole_server.importers.engine_lines import EngineWatch
+from longpole_server.importers.event_file import is_event_file, read_event_file
 from longpole_server.importers.formats import LINE_FORMATS, VERL_CONSOLE, LineFormat, recognise
 from longpole_server.importers.lines import is_utf16, read_blocks, read_lines
-from longpole_server.importers.logged import LoggedStep, LogLine, LogSummary
+from longpole_server.importers.logged import LogFormat, LoggedStep, LogLine, LogSummary
 from longpole_server.importers.merging import merge_steps
-from longpole_server.importers.sources import LogSource
+from longpole_server.importers.mlflow_run import MAGIC as MLFLOW_MAGIC
+from longpole_server.importers.mlflow_run import read_mlflow_run
+from longpole_server.importers.sources import LogSource, with_head
+from longpole_server.importers.trainer_state import is_trainer_state, read_trainer_state
+from longpole_server.importers.wandb_run import MAGIC as WANDB_MAGIC
+from longpole_server.importers.wandb_run import read_wandb_run
 
-_HEAD_BYTES = 64 << 10
+HEAD_BYTES = 64 << 10
 # Lines before the first that betrays the format: what belongs to it may begin there.
 _LOOK_BACK_LINES, _LOOK_BACK_BYTES = 5_000, 16 << 20
 # First bytes of compressed files, with what unpacks them.
@@ -23,6 +33,25 @@ _COMPRESSED: Mapping[bytes, str] = {
     b"BZh": "bzcat",
     b"PK\x03\x04": "unzip -p",
 }
+# Formats that are no lines, or whose first bytes tell, in the order in which they are tried.
+FILE_FORMATS: tuple[
+    tuple[
+        LogFormat,
+        Callable[[bytes], bool],
+        Callable[[BinaryIO, LogSummary], Iterator[LogLine]],
+    ],
+    ...,
+] = (
+    ("wandb_run", lambda head: head.startswith(WANDB_MAGIC), read_wandb_run),
+    ("mlflow_run", lambda head: head.startswith(MLFLOW_MAGIC), read_mlflow_run),
+    ("event_file", is_event_file, read_event_file),
+    ("trainer_state", is_trainer_state, read_trainer_state),
+    ("csv_table", is_csv_table, read_csv_table),
+)
+_OTHERS = (
+    "wandb's offline run file or CSV export, TensorBoard's event file, an MLflow run folder, "
+    "transformers' trainer_state.json"
+)
 
 
 def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
@@ -33,23 +62,34 @@ def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
         OSError: Reading failed.
     """
     with source.open() as stream:
-        head = stream.read(_HEAD_BYTES)
-        _refuse_binary(source, head)
-        summary.year = _year_of(source)
-        lines = read_lines(read_blocks(head, stream), summary)
-        yield from merge_steps(parse_lines(lines, summary), summary)
+        head = stream.read(HEAD_BYTES)
+        refuse_binary(source, head)
+        summary.year = year_of(source)
+        yield from derive_scalars(
+            merge_steps(_read_logged(head, stream, summary), summary), summary
+        )
 
 
-def parse_lines(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
+def find_file_format(head: bytes) -> LogFormat | None:
+    """Return the format of a file that its first bytes tell, None for logs of lines."""
+    return next((name for name, is_one, _ in FILE_FORMATS if is_one(head)), None)
+
+
+def parse_lines(
+    lines: Iterable[bytes], summary: LogSummary, *, default: LineFormat = VERL_CONSOLE
+) -> Iterator[LogLine]:
     """Yield what lines of any known format log; `summary` learns the format.
 
     Args:
         lines: Physical lines with their end, if they had one.
         summary: Counts grow as lines are consumed.
+        default: Taken when no line betrays the format. Step lines that a terminal broke betray
+            nothing; verl's are put together again.
     """
+    engines = EngineWatch(summary.year)
     seen: deque[bytes] = deque()
     num_bytes = 0
-    rest = iter(lines)
+    rest = engines.watch(lines)
     found: LineFormat | None = None
     for raw in rest:
         seen.append(raw)
@@ -59,20 +99,12 @@ def parse_lines(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
         found = recognise(raw)
         if found is not None:
             break
-    # Step lines that a terminal broke betray nothing; only verl's are put together again so far.
-    known = found or VERL_CONSOLE
-    summary.format = known.name
+    known = found or default
+    summary.format, summary.system = known.name, known.system
     summary.times_are_local = known.times_are_local
-    yield from known.parse(itertools.chain(_drain(seen), rest), summary)
-
-
-def _drain(seen: deque[bytes]) -> Iterator[bytes]:
-    while seen:
-        yield seen.popleft()
-
-
-def _year_of(source: LogSource) -> int:
-    return time.gmtime(source.modified_ns // 10**9).tm_year
+    for line in known.parse(itertools.chain(_drain(seen), rest), summary):
+        yield _with_engines(line, engines)
+    summary.num_engine_lines += engines.num_lines
 
 
 def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLogError:
@@ -86,23 +118,58 @@ def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLo
             hint="Expected the seconds of the step or of its stages among the values, such as "
             "verl's `timing_s/step`.",
         )
+    if summary.num_engine_lines:
+        return UnreadableLogError(
+            f"{source.name} holds {summary.num_engine_lines:,} lines of inference engines and no "
+            "training step.",
+            hint="Give the trainer's log too: both become one run.",
+        )
     known = ", ".join(f"{format_.label} (`{format_.example}`)" for format_ in LINE_FORMATS)
     return UnreadableLogError(
         f"{source.name} holds no complete training step ({summary.num_lines} lines read).",
-        hint=f"Expected one of: {known}.",
+        hint=f"Expected one of: {known}, {_OTHERS}.",
     )
 
 
-def _refuse_binary(source: LogSource, head: bytes) -> None:
+def refuse_binary(source: LogSource, head: bytes) -> None:
+    """Refuse a file of which the first bytes are those of no log.
+
+    Raises:
+        UnreadableLogError: It is compressed or binary.
+    """
     for mark, command in _COMPRESSED.items():
         if head.startswith(mark):
             raise UnreadableLogError(
                 f"{source.name} is a compressed file, not a log.",
                 hint=f"Unpack it on the way: {command} FILE | longpole diagnose -",
             )
-    if b"\x00" in head and not is_utf16(head) and not _betrays_format(head):
+    if b"\x00" not in head or is_utf16(head) or find_file_format(head) is not None:
+        return
+    if not any(recognise(line) for line in head.replace(b"\x00", b"").splitlines()):
         raise UnreadableLogError(f"{source.name} is a binary file, not a log.")
 
 
-def _betrays_format(head: bytes) -> bool:
-    return any(recognise(line) is not None for line in head.replace(b"\x00", b"").splitlines())
+def year_of(source: LogSource) -> int:
+    """Return the year in which a log was last written."""
+    return time.gmtime(source.modified_ns // 10**9).tm_year
+
+
+def _read_logged(head: bytes, stream: BinaryIO, summary: LogSummary) -> Iterator[LogLine]:
+    for name, is_one, read in FILE_FORMATS:
+        if is_one(head):
+            summary.format = name
+            yield from read(with_head(head, stream), summary)
+            return
+    yield from parse_lines(read_lines(read_blocks(head, stream), summary), summary)
+
+
+def _with_engines(line: LogLine, engines: EngineWatch) -> LogLine:
+    said = engines.take()
+    if not said:
+        return line
+    return LogLine(line.step, line.scalars, line.torn, line.resumed, line.time_ns, said)
+
+
+def _drain(seen: deque[bytes]) -> Iterator[bytes]:
+    while seen:
+        yield seen.popleft()

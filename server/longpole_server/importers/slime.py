@@ -4,12 +4,12 @@
 steps, several of which may belong to one rollout. What they log is averaged over the rollout.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from longpole_server.importers.dict_console import Head, read_printed
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
+from longpole_server.importers.tracked import average
 
 NEEDLE = b": {'"
 _HEAD = re.compile(
@@ -39,7 +39,7 @@ def parse_slime(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
                 of_sender.append(scalars)
             continue
         if any(timer in scalars for timer in _TRAINER_TIMERS):
-            scalars = _average(held.pop(printed.sender, [])) | scalars
+            scalars = average(held.pop(printed.sender, [])) | scalars
         yield LogLine(printed.number, scalars, torn=printed.torn, time_ns=printed.time_ns)
 
 
@@ -47,13 +47,3 @@ def find_head(row: str) -> Head | None:
     """Return where a dictionary of metrics begins in a row."""
     found = _HEAD.search(row)
     return None if found is None else Head(found[1], int(found[2]), found.end())
-
-
-def _average(steps: list[Mapping[str, float]]) -> dict[str, float]:
-    """Return the means over the optimiser steps of a rollout; the step's own number is none."""
-    names = {name: None for scalars in steps for name in scalars if name != "train/step"}
-    return {
-        name: math.fsum(scalars[name] for scalars in steps if name in scalars)
-        / sum(name in scalars for scalars in steps)
-        for name in names
-    }

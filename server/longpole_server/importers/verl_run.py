@@ -1,9 +1,11 @@
-"""What the keys of a verl log tell about the run: trainer generation, mode, number of GPUs."""
+"""What the keys of a log tell: verl's trainer generation and mode, the number of GPUs."""
 
 import statistics
 from collections.abc import Iterable, Mapping
 
+from longpole.conventions.metrics import read_metric
 from longpole_server.analysis.modes import infer_mode
+from longpole_server.analysis.scalar_ledger import read_step_seconds
 from longpole_server.importers.logged import has_step_total
 
 # A derived GPU count must be this close to a whole number to be believed.
@@ -36,9 +38,14 @@ class ModeWatch:
     @property
     def mode(self) -> str | None:
         """The mode, None when there are no timings or several modes fit."""
-        if (mode := infer_mode(self._keys)) is not None:
+        if (mode := self.asynchronous_mode) is not None:
             return mode
         return "sync" if has_step_total(self._keys) and not self._is_stale else None
+
+    @property
+    def asynchronous_mode(self) -> str | None:
+        """The mode that names of its own betray, None when there are none."""
+        return infer_mode(self._keys)
 
     @property
     def is_ambiguous(self) -> bool:
@@ -48,10 +55,12 @@ class ModeWatch:
 
 def derive_gpu_count(scalars: Mapping[str, float]) -> float | None:
     """Return GPUs = tokens / (step seconds x tokens/s/GPU), None when one is missing."""
-    tokens = scalars.get("perf/total_num_tokens")
-    seconds = scalars.get("perf/time_per_step", scalars.get("timing_s/step"))
-    throughput = scalars.get("perf/throughput")
-    if not tokens or not seconds or not throughput:
+    tokens = read_metric("tokens_total", scalars)
+    throughput = read_metric("throughput", scalars)
+    if not tokens or not throughput:
+        return None
+    seconds = scalars.get("perf/time_per_step") or read_step_seconds(scalars)
+    if not seconds:
         return None
     count = tokens / seconds / throughput
     return count if 0 < count <= _MAX_GPUS else None
