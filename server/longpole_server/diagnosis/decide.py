@@ -1,7 +1,7 @@
 """From a view to one decision: which family dominates, which of its rules holds, how sure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from longpole_server.diagnosis.confidence import look_at_other_side, rate_confidence
 from longpole_server.diagnosis.families import (
@@ -12,24 +12,31 @@ from longpole_server.diagnosis.families import (
     rank_families,
     stages_of,
 )
-from longpole_server.diagnosis.proof import Proof, Rule, outer, threshold
+from longpole_server.diagnosis.framework_keys import find_keys
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, outer, threshold
 from longpole_server.diagnosis.rules import BALANCED, ROLLOUT_RULES, rules_of
-from longpole_server.diagnosis.verl_keys import existing_keys
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import label, percent, seconds
-from longpole_server.model.diagnosis import Evidence, NextLook, Reference
+from longpole_server.model.diagnosis import Evidence, NextLook, Reference, Sources
 from longpole_server.model.step import Confidence
 
 # How near the largest share may come to dominance before `balanced` is uncertain.
 _NEAR_DOMINANCE = 0.02
-# Of looks that advise an asynchronous mode, which is none where one runs.
-_MODE_KEY = "trainer.v1.trainer_mode"
 _STARVED = "async.trainer_starved"
+# What is less than this a step is not worth a sentence.
+_LEAST_SAID_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with its proof, before it is put into a diagnosis."""
+    """A verdict with its proof, before it is put into a diagnosis.
+
+    Attributes:
+        recoverable_s: Estimate of the seconds a step that fixing it gives back.
+        recoverable_range_s: Lowest and highest of the estimate.
+        recoverable_formula: How it is estimated, in words.
+        sources: Layers that the verdict used, and those that could have spoken.
+    """
 
     verdict: str | None
     cause: str | None
@@ -38,6 +45,9 @@ class Decision:
     recoverable_s: float | None
     evidence: tuple[Evidence, ...]
     next: tuple[NextLook, ...]
+    recoverable_range_s: tuple[float, float] | None = None
+    recoverable_formula: str | None = None
+    sources: Sources = field(default_factory=Sources)
 
 
 def decide(view: View) -> Decision:
@@ -49,17 +59,13 @@ def decide(view: View) -> Decision:
             return _decide_async(view, *starved)
     if standing.dominant is None:
         return _decide_balanced(view, standing)
-    rule, proof = _prove(standing.dominant, view)
-    other_side = look_at_other_side(standing.dominant, view)
-    return Decision(
-        rule.code,
-        None,
-        rate_confidence(proof, other_side),
-        _sentence(rule, proof, _outer_words(view, standing, standing.dominant)),
-        proof.recoverable_s,
-        (*_outer_rows(view, standing, standing.dominant), *proof.evidence, *other_side),
-        _for_system(rule.next, view),
-    )
+    family = standing.dominant
+    rule, proof = _prove(family, view)
+    proof = _cap(proof, _family_seconds(view, family))
+    other_side = look_at_other_side(family, view)
+    evidence = (*_outer_rows(view, standing, family), *proof.evidence, *other_side)
+    words = _outer_words(view, standing, family)
+    return _make_decision(view, rule, None, proof, other_side, evidence, rule.next, words)
 
 
 def _first_proof(rules: Sequence[Rule], view: View) -> tuple[Rule, Proof] | None:
@@ -78,32 +84,67 @@ def _prove(family: str, view: View) -> tuple[Rule, Proof]:
 
 
 def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
+    proof = _cap(proof, view.step_s)
     other_side = look_at_other_side(WAIT, view)
     evidence = (*proof.evidence, *other_side)
-    cause: str | None = None
+    cause: Rule | None = None
     looks = rule.next
     if rule.code == _STARVED:
         found = _first_proof(ROLLOUT_RULES, view)
         if found is not None:
-            cause = found[0].code
-            evidence = (*evidence, *found[1].evidence)
-            looks = (*looks, *found[0].next)
-            proof = Proof(
-                f"{proof.because}; behind it, {found[1].because}",
-                proof.evidence,
-                proof.inner_agrees,
-                proof.at_most,
-                proof.recoverable_s,
-            )
+            cause, behind = found
+            evidence = (*evidence, *behind.evidence)
+            looks = (*looks, *cause.next)
+            proof = replace(proof, because=f"{proof.because}; behind it, {behind.because}")
+    return _make_decision(view, rule, cause, proof, other_side, evidence, looks, None)
+
+
+def _make_decision(
+    view: View,
+    rule: Rule,
+    cause: Rule | None,
+    proof: Proof,
+    other_side: tuple[Evidence, ...],
+    evidence: tuple[Evidence, ...],
+    looks: Sequence[Advice],
+    outer_words: str | None,
+) -> Decision:
+    estimate = proof.recoverable
     return Decision(
         rule.code,
-        cause,
+        None if cause is None else cause.code,
         rate_confidence(proof, other_side),
-        _sentence(rule, proof, None),
-        proof.recoverable_s,
+        _sentence(rule, proof, outer_words),
+        None if estimate is None else estimate.usual_s,
         evidence,
         _for_system(looks, view),
+        None if estimate is None else (estimate.low_s, estimate.high_s),
+        None if estimate is None else rule.recoverable,
+        _name_sources(view, rule, cause, evidence),
     )
+
+
+def _family_seconds(view: View, family: str) -> float:
+    """Return the seconds a step that a family takes for itself: no more can be given back."""
+    seconds_of = sum(view.seconds(name) for name in stages_of(family, view))
+    if family == OUTSIDE:
+        return seconds_of + sum(view.window.outside_s.values())
+    return seconds_of
+
+
+def _cap(proof: Proof, limit_s: float) -> Proof:
+    if proof.recoverable is None:
+        return proof
+    return replace(proof, recoverable=proof.recoverable.capped(limit_s))
+
+
+def _name_sources(
+    view: View, rule: Rule, cause: Rule | None, evidence: Sequence[Evidence]
+) -> Sources:
+    """Return who was heard, and which layers that could prove the verdict are silent."""
+    used = dict.fromkeys(part for row in evidence for part in row.source.split(", ") if part)
+    could = dict.fromkeys((*rule.sources, *(cause.sources if cause is not None else ())))
+    return Sources(tuple(used), tuple(name for name in could if name not in view.sources))
 
 
 def _decide_balanced(view: View, standing: Standing) -> Decision:
@@ -113,7 +154,7 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         outer(f"share/{family}", share, "1", view.ledger_source, Reference("threshold", limit))
         for family, share in ranked[:2]
     )
-    looks = tuple(_prove(family, view)[0].next[0] for family, _ in ranked[:2])
+    rules = [_prove(family, view)[0] for family, _ in ranked[:2]]
     parts = [f"{FAMILY_LABELS[family]} {percent(share)}" for family, share in ranked[:3]]
     listed = " and ".join(", ".join(parts).rsplit(", ", 1))
     near = bool(ranked) and ranked[0][1] > limit - _NEAR_DOMINANCE
@@ -124,7 +165,7 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         f"No side is the one to wait for: of each {seconds(view.step_s)} step, {listed}.",
         None,
         rows,
-        _for_system(looks, view),
+        _for_system([rule.next[0] for rule in rules], view),
     )
 
 
@@ -157,18 +198,23 @@ def _sentence(rule: Rule, proof: Proof, outer_words: str | None) -> str:
     title = rule.title[0].upper() + rule.title[1:]
     reasons = proof.because if outer_words is None else f"{outer_words}; {proof.because}"
     sentence = f"{title}: {reasons}."
-    if proof.recoverable_s is not None and proof.recoverable_s >= 0.1:
-        sentence += f" Fixing it would give back about {seconds(proof.recoverable_s)} a step."
+    if proof.recoverable is not None:
+        sentence += _estimate_words(proof.recoverable)
     return sentence
 
 
-def _for_system(looks: Sequence[NextLook], view: View) -> tuple[NextLook, ...]:
-    """Return next looks with the keys that exist; keys are verl's and shown for verl only."""
-    if view.separate_pools:
-        looks = [look for look in looks if _MODE_KEY not in look.keys]
-    if view.run.system not in (None, "verl"):
-        return tuple(NextLook(look.text) for look in looks)
-    version = view.run.system_version
+def _estimate_words(estimate: Recoverable) -> str:
+    if estimate.usual_s < _LEAST_SAID_S:
+        return ""
+    return f" Fixing it would give back about {seconds(estimate.usual_s)} a step."
+
+
+def _for_system(looks: Sequence[Advice], view: View) -> tuple[NextLook, ...]:
+    """Return next looks with the keys that the run's framework has in its version and mode."""
+    unfit = "shared" if view.separate_pools else "separate"
+    system, version = view.system, view.run.system_version
     return tuple(
-        NextLook(look.text, existing_keys(look.keys, version, view.mode)) for look in looks
+        NextLook(look.text, find_keys(look.knobs, system, version, view.mode))
+        for look in looks
+        if look.pools != unfit
     )

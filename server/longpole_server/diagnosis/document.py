@@ -43,12 +43,18 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
         "confidence": diagnosis.confidence,
         "summary": diagnosis.summary,
         "recoverable_s_per_step": diagnosis.recoverable_s_per_step,
+        "recoverable_s_per_step_range": _range(diagnosis.recoverable_s_per_step_range),
         "recoverable_gpu_hours_per_day": diagnosis.recoverable_gpu_hours_per_day,
+        "recoverable_formula": diagnosis.recoverable_formula,
         "shares": _shares(diagnosis.shares),
         "outside": {stage: _outside(outside) for stage, outside in diagnosis.outside.items()},
         "throughput": _throughput(diagnosis.throughput),
         "mfu": {name: _mfu(figure) for name, figure in diagnosis.mfu.items()},
         "evidence": [_evidence(row) for row in diagnosis.evidence],
+        "sources": {
+            "used": list(diagnosis.sources.used),
+            "not_reported": list(diagnosis.sources.not_reported),
+        },
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "next": [{"text": look.text, "keys": list(look.keys)} for look in diagnosis.next],
         "data_quality": [_note(note) for note in diagnosis.data_quality],
@@ -59,6 +65,10 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
 
 def _shares(shares: Mapping[str, float]) -> Document:
     return {**shares, stages.UNATTRIBUTED: shares.get(stages.UNATTRIBUTED)}
+
+
+def _range(bounds: tuple[float, float] | None) -> list[float] | None:
+    return None if bounds is None else list(bounds)
 
 
 def _outside(outside: Outside) -> Document:

@@ -1,6 +1,6 @@
 """What the samples that finish last spend their time on: the proof that tools and scoring share."""
 
-from longpole_server.diagnosis.proof import Proof, inner, threshold
+from longpole_server.diagnosis.proof import Proof, Recoverable, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
 
@@ -9,7 +9,7 @@ END_THRESHOLDS = ("rollout.end.ratio", "rollout.end.sample_ratio", "rollout.end.
 
 
 def prove_end(
-    view: View, metric: str, of_end: float | None, saving_s: float | None, spent: str
+    view: View, metric: str, of_end: float | None, recoverable: Recoverable | None, spent: str
 ) -> Proof | None:
     """Return the proof that one kind of work holds up the end of gen, None when it does not.
 
@@ -17,7 +17,7 @@ def prove_end(
         view: The window; its inside must be known.
         metric: Name of the evidence row.
         of_end: Share (0..1) of the last samples' time that the work takes, None unknown.
-        saving_s: Seconds a step by which gen would end earlier without it, None unknown.
+        recoverable: By how much gen would end earlier without it, None unknown.
         spent: Ends the sentence "... spend N % of their time ".
     """
     inside = view.inside
@@ -27,7 +27,7 @@ def prove_end(
         return None
     if inside.slowest_of_gen < view.limits["rollout.end.span_ratio"]:
         return None
-    source = view.inside_source or ""
+    source = view.inner_source
     end_limit = threshold(view, "rollout.end.ratio")
     span_limit = threshold(view, "rollout.end.span_ratio")
     return Proof(
@@ -37,5 +37,5 @@ def prove_end(
             inner("rollout/slowest_of_gen", inside.slowest_of_gen, "1", source, span_limit),
         ),
         inner_agrees=True,
-        recoverable_s=saving_s,
+        recoverable=recoverable,
     )

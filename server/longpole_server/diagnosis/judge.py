@@ -9,7 +9,7 @@ from longpole_server.diagnosis.baseline import Baseline, mean_known
 from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.decide import Decision, decide
 from longpole_server.diagnosis.findings import find_all
-from longpole_server.diagnosis.inside_gen import look_at
+from longpole_server.diagnosis.look import look_at
 from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.thresholds import Limits, resolve_limits
 from longpole_server.diagnosis.view import View, make_view, sum_window
@@ -181,6 +181,9 @@ def _assemble(
         data_quality=notes,
         annotations=find_changes((verdict.step, verdict.verdict) for verdict in verdicts),
         steps=verdicts,
+        recoverable_s_per_step_range=decision.recoverable_range_s,
+        recoverable_formula=decision.recoverable_formula,
+        sources=decision.sources,
     )
 
 

@@ -2,10 +2,53 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from longpole_server.diagnosis.view import View
-from longpole_server.model.diagnosis import Effect, Evidence, Layer, NextLook, Reference
+from longpole_server.model.diagnosis import Effect, Evidence, Layer, Reference
 from longpole_server.model.step import Confidence
+
+Pools = Literal["any", "shared", "separate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something to look at or to try next.
+
+    Attributes:
+        text: What to do.
+        knobs: What it turns, by name in `framework_keys.KNOBS`; their keys are named beside it.
+        pools: Where it makes sense: only with shared, or only with separate GPU pools.
+    """
+
+    text: str
+    knobs: tuple[str, ...] = ()
+    pools: Pools = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Recoverable:
+    """An estimate of the seconds a step that fixing something gives back, with its range."""
+
+    low_s: float
+    usual_s: float
+    high_s: float
+
+    @classmethod
+    def around(
+        cls, usual_s: float, low_s: float | None = None, high_s: float | None = None
+    ) -> "Recoverable":
+        """Return an estimate whose bounds enclose it; a bound that is left out equals it."""
+        usual_s = max(0.0, usual_s)
+        low_s = usual_s if low_s is None else max(0.0, min(low_s, usual_s))
+        high_s = usual_s if high_s is None else max(high_s, usual_s)
+        return cls(low_s, usual_s, high_s)
+
+    def capped(self, limit_s: float) -> "Recoverable":
+        """Return the estimate with nothing above a limit."""
+        return Recoverable(
+            min(self.low_s, limit_s), min(self.usual_s, limit_s), min(self.high_s, limit_s)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +59,14 @@ class Proof:
         because: The second half of the verdict's sentence, from the inner measurement.
         inner_agrees: Whether an inner measurement agrees; without one confidence is `low`.
         at_most: Highest confidence this proof can carry.
-        recoverable_s: Estimate of the seconds a step that fixing it gives back.
+        recoverable: What fixing it gives back a step; None when it cannot be estimated.
     """
 
     because: str
     evidence: tuple[Evidence, ...] = ()
     inner_agrees: bool = False
     at_most: Confidence = "high"
-    recoverable_s: float | None = None
+    recoverable: Recoverable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +78,11 @@ class Rule:
         family: Family whose dominance it explains.
         title: What the verdict says, as a short phrase.
         proof: What it takes beyond dominance, for the decision table.
-        recoverable: How `recoverable_s_per_step` is estimated.
+        recoverable: How `recoverable_s_per_step` is estimated, and its range.
         reads: Metrics and facts it looks at.
+        sources: Layers of evidence that can prove it, by their names in `View.sources`.
         thresholds: Names of the limits it decides by.
-        next: What to look at or try, most promising first, with verl's keys.
+        next: What to look at or try, most promising first.
         judge: Returns the proof, None when the rule does not hold.
     """
 
@@ -48,9 +92,10 @@ class Rule:
     proof: str
     recoverable: str
     reads: tuple[str, ...]
-    next: tuple[NextLook, ...]
+    next: tuple[Advice, ...]
     judge: Callable[[View], Proof | None] = field(repr=False)
     thresholds: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 def inner(

@@ -4,31 +4,14 @@ Users override values by name; nothing else in this package holds a limit.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from longpole_server.diagnosis.finding_thresholds import FINDING_THRESHOLDS
+from longpole_server.diagnosis.threshold import Threshold
 from longpole_server.errors import ConfigError
 
 _RULES = "decision table"
 _SEEDS = "health table of the seeds"
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """One limit.
-
-    Attributes:
-        name: Dotted name, by which it is overridden.
-        unit: `1` for ratios and shares, `s`, `tokens/s`, `samples`, `nats`.
-        reason: Why there is a limit here at all, and why at this value.
-        source: Where the value comes from.
-    """
-
-    name: str
-    value: float
-    unit: str
-    reason: str
-    source: str
 
 
 THRESHOLDS: tuple[Threshold, ...] = (
@@ -66,6 +49,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "1",
         "tokens computed twice, as a part of those generated",
         _RULES,
+    ),
+    Threshold(
+        "rollout.preemption.kv_ratio",
+        0.90,
+        "1",
+        "engines preempt when the KV cache is full: below this, something else stops the samples",
+        "prime-rl's controller trims hard above 0.9",
     ),
     Threshold(
         "rollout.end.ratio",
@@ -110,6 +100,20 @@ THRESHOLDS: tuple[Threshold, ...] = (
         _RULES,
     ),
     Threshold(
+        "rollout.queue.ratio",
+        0.10,
+        "1",
+        "a queue this long, as a part of gen, is worth naming",
+        "a tenth of what the loop waits for",
+    ),
+    Threshold(
+        "rollout.imbalance.idle_ratio",
+        0.20,
+        "1",
+        "a replica that idles this part of gen beside another one's queue could have taken from it",
+        "health table: rollout GPUs busy above 0.80",
+    ),
+    Threshold(
         "rollout.long_tail.span_ratio",
         0.85,
         "1",
@@ -131,6 +135,14 @@ THRESHOLDS: tuple[Threshold, ...] = (
         _RULES,
     ),
     Threshold(
+        "rollout.long_tail.exposed_ratio",
+        0.25,
+        "1",
+        "with a buffer between, the last 5 % of the samples matter only when the trainer's wait is "
+        "this much about them",
+        "evenly spread ends would make it 0.05",
+    ),
+    Threshold(
         "rollout.engine.uniform_ratio",
         1.3,
         "1",
@@ -143,6 +155,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "tokens/s",
         "a sample that decodes slower than this is slow at usual concurrency",
         "decode rates of current engines: 30 to 100 tokens/s a sequence",
+    ),
+    Threshold(
+        "rollout.engine.dram_active",
+        0.30,
+        "1",
+        "decoding is bound by memory: GPUs that read it less than this wait for something else",
+        "decode on current engines keeps memory 0.5 to 0.8 busy",
     ),
     Threshold("update.mfu.healthy_dense", 0.35, "1", "usual of tuned dense training", _SEEDS),
     Threshold("update.mfu.healthy_moe", 0.20, "1", "usual of tuned MoE training", _SEEDS),
@@ -170,6 +189,20 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "seeds: three ways to move weights",
     ),
     Threshold(
+        "sync.link_bytes_per_s",
+        10e9,
+        "bytes/s",
+        "what one link between nodes carries at least; a sync that is slower is not link-bound",
+        "100 Gbit/s InfiniBand or RoCE",
+    ),
+    Threshold(
+        "sync.phases_ratio",
+        0.50,
+        "1",
+        "phases that cover less than half of the sync do not explain it",
+        "half, as elsewhere",
+    ),
+    Threshold(
         "sync.gpus_idle_ratio",
         0.10,
         "1",
@@ -178,30 +211,35 @@ THRESHOLDS: tuple[Threshold, ...] = (
     ),
     Threshold("async.trainer_wait_ratio", 0.20, "1", "the trainer is starved", _RULES),
     Threshold("async.trainer_busy_ratio", 0.10, "1", "the trainer hardly waits", _RULES),
-    Threshold("health.clip_fraction", 0.50, "1", "updates are too aggressive", _SEEDS),
-    Threshold("health.kl_ref", 50.0, "nats", "the policy drifts, per sequence", _SEEDS),
-    Threshold("health.truncated_ratio", 0.25, "1", "many answers end unfinished", _RULES),
     Threshold(
-        "finding.change_ratio",
-        1.25,
+        "async.overlap_ratio",
+        0.10,
         "1",
-        "a change against the own baseline worth a line",
-        "ordinary scatter of step times",
+        "trainer and rollout take turns: the mode is asynchronous, the work is not",
+        _RULES,
     ),
     Threshold(
-        "finding.min_share",
-        0.02,
+        "gpu.busy_activity",
+        0.30,
         "1",
-        "changes of stages smaller than this part of a step do not matter",
-        "ordinary scatter of step times",
+        "SM activity from which a GPU counts as fully at work, below in proportion",
+        "decode of small batches keeps a third of the SMs active",
     ),
     Threshold(
-        "finding.scatter",
-        3.0,
-        "standard deviations",
-        "a change that the stage's own scatter makes once in hundreds of windows says nothing",
-        "three-sigma rule",
+        "gpu.idle_activity",
+        0.10,
+        "1",
+        "SM activity below which a GPU counts as idle: copies and spinning collectives",
+        "copies occupy few multiprocessors",
     ),
+    Threshold(
+        "straggler.clock_ratio",
+        0.85,
+        "1",
+        "SM clock at work against the median of its role: what is slower holds up the others",
+        "power caps alone move clocks by a tenth",
+    ),
+    *FINDING_THRESHOLDS,
 )
 
 

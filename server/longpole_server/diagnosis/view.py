@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 from longpole.conventions import metrics, stages
 from longpole_server.analysis.architectures import is_mixture_of_experts
@@ -10,50 +10,66 @@ from longpole_server.analysis.modes import has_separate_pools, infer_mode
 from longpole_server.analysis.step_metrics import read_config_number
 from longpole_server.analysis.window import Window, summarise_window
 from longpole_server.diagnosis.baseline import Baseline, known_cycles, mean_known, usable_mfu
-from longpole_server.diagnosis.inside_gen import (
-    InnerSource,
-    InsideGen,
-    Look,
-    combine,
-)
+from longpole_server.diagnosis.engines import Engines, combine_engines
+from longpole_server.diagnosis.framework_keys import normalise_system
+from longpole_server.diagnosis.inside_gen import InnerSource, InsideGen, combine, is_usable
+from longpole_server.diagnosis.look import Look
 from longpole_server.diagnosis.thresholds import Limits
-from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts
+from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, SyncPhaseFacts
 from longpole_server.model.step import Step
 
+# The inside of gen is looked at in as many steps, evenly over the window: more change no median.
+_MAX_LOOKS = 200
+_SOURCES: tuple[InnerSource, ...] = ("trajectories", "agent_loop", "engines")
+_VERL_PREFIX = "timing_s/"
 
-@dataclass(frozen=True, slots=True)
+
 class View:
-    """A window as rules see it. None is not known.
+    """A window as rules see it. None is not known; what takes time is found when asked for.
 
     Attributes:
-        looks: The judged steps with their scalars.
-        inside: What happened inside gen, and who said so.
-        mode: As declared, else inferred.
-        is_moe: Whether the model is a mixture of experts; None when nobody said.
-        mfu_actor: As the trainer reports it, for its training passes alone.
-        mfu_actor_stage: Computed over the whole update stage.
+        run: What the run says about itself.
+        limits: What rules decide by.
+        window: The judged steps, summed.
+        looks: The judged steps, with what is known about their inside.
+        baseline: What is usual for the run.
     """
 
-    run: RunFacts
-    limits: Limits
-    window: Window
-    looks: tuple[Look, ...]
-    baseline: Baseline | None
-    mode: str | None
-    inside: InsideGen | None
-    inside_source: InnerSource | None
-    truncated_ratio: float | None
-    is_moe: bool | None
-    mfu_actor: float | None
-    mfu_actor_stage: float | None
-    mfu_infer: float | None
-    mfu_step: float | None
-    gpu_count: int | None
+    def __init__(
+        self,
+        run: RunFacts,
+        limits: Limits,
+        window: Window,
+        looks: tuple[Look, ...],
+        baseline: Baseline | None,
+    ) -> None:
+        self.run = run
+        self.limits = limits
+        self.window = window
+        self.looks = looks
+        self.baseline = baseline
 
-    @property
+    @cached_property
     def facts(self) -> tuple[StepFacts, ...]:
         """The judged steps."""
         return tuple(look.facts for look in self.looks)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of everything that was logged in the window."""
+        return frozenset[str]().union(*(facts.scalars for facts in self.facts))
+
+    @cached_property
+    def mode(self) -> str | None:
+        """The mode as declared, else inferred."""
+        return self.run.mode or infer_mode(self.names)
+
+    @cached_property
+    def system(self) -> str | None:
+        """The framework as the table of keys spells it; None when it is not one of those."""
+        if self.run.system:
+            return normalise_system(self.run.system)
+        return "verl" if any(name.startswith(_VERL_PREFIX) for name in self.names) else None
 
     @property
     def separate_pools(self) -> bool:
@@ -65,11 +81,104 @@ class View:
         """Mean seconds of a step; 0 without judged steps."""
         return self.window.step_s or 0.0
 
-    @property
+    @cached_property
     def ledger_source(self) -> str:
         """Who measured the stages: `spans`, `scalars`, or `spans, scalars`."""
         sources = {stage.source for look in self.looks for stage in look.facts.step.stages}
         return ", ".join(f"{source}s" for source in sorted(sources, reverse=True))
+
+    @cached_property
+    def inside_source(self) -> InnerSource | None:
+        """Who tells about the inside of gen: the most detailed one of any step."""
+        known = {look.source for look in self._sampled}
+        return next((source for source in _SOURCES if source in known), None)
+
+    @property
+    def inner_source(self) -> str:
+        """The same as evidence names it."""
+        if self.inside_source is None:
+            return ""
+        if self.inside_source == "agent_loop" and self.mode == "one_step_off":
+            return "agent_loop of the step before"
+        return self.inside_source
+
+    @cached_property
+    def inside(self) -> InsideGen | None:
+        """What happened inside gen, None when nobody tells."""
+        source = self.inside_source
+        found = [
+            look.inside
+            for look in self._sampled
+            if look.source == source and look.inside is not None
+        ]
+        return combine(found) if found else None
+
+    @cached_property
+    def engines(self) -> Engines | None:
+        """What the engines report over gen, None when they do not."""
+        known = [look.engines for look in self._sampled if look.engines is not None]
+        return combine_engines(known)
+
+    @cached_property
+    def truncated_ratio(self) -> float | None:
+        """Part of the training samples that end at the known cap."""
+        return mean_known([look.truncated_ratio for look in self._sampled])
+
+    @cached_property
+    def is_moe(self) -> bool | None:
+        """Whether the model is a mixture of experts; None when nobody said."""
+        return is_mixture_of_experts(self.run.model_config)
+
+    @cached_property
+    def mfu_actor(self) -> float | None:
+        """As the trainer reports it, for its training passes alone."""
+        return mean_known([usable_mfu(step.mfu_actor) for step in self.window.judged])
+
+    @cached_property
+    def mfu_actor_stage(self) -> float | None:
+        """Computed over the whole update stage."""
+        separate = self.separate_pools
+        return mean_known([_mfu_of_stage(step, separate=separate) for step in self.window.judged])
+
+    @cached_property
+    def mfu_infer(self) -> float | None:
+        """As the trainer reports it, for log probabilities."""
+        return mean_known([usable_mfu(step.mfu_infer) for step in self.window.judged])
+
+    @cached_property
+    def mfu_step(self) -> float | None:
+        """Computed over the whole step and all GPUs."""
+        return mean_known([usable_mfu(step.mfu_step) for step in self.window.judged])
+
+    @cached_property
+    def gpu_count(self) -> int | None:
+        """All GPUs of the run, as declared, else as tokens and throughput imply."""
+        if self.run.gpu_count is not None:
+            return self.run.gpu_count
+        counts = [step.gpu_count for step in self.window.judged if step.gpu_count is not None]
+        return statistics.mode(counts) if counts else None
+
+    @cached_property
+    def sync_phases(self) -> tuple[SyncPhaseFacts, ...]:
+        """Phases of the weight syncs, in seconds and bytes a step."""
+        reported = [facts.sync_phases for facts in self.facts if facts.sync_phases]
+        return _mean_phases(reported)
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """Layers that reported anything in the window."""
+        found = {source for look in self._sampled if (source := look.source) is not None}
+        if any(facts.engine_windows for facts in self.facts):
+            found.add("engines")
+        if any(facts.gpu_windows or facts.gpus for facts in self.facts):
+            found.add("gpus")
+        if any(facts.sync_phases for facts in self.facts):
+            found.add("sync_phases")
+        if self.mfu_actor is not None or self.mfu_actor_stage is not None:
+            found.add("mfu")
+        if self.mfu_infer is not None:
+            found.add("mfu_infer")
+        return frozenset(found)
 
     def seconds(self, *names: str) -> float:
         """Return seconds a step of the named stages together."""
@@ -81,17 +190,46 @@ class View:
 
     def scalar(self, name: str) -> float | None:
         """Return the mean of a logged scalar over the judged steps."""
-        return mean_known([facts.scalars.get(name) for facts in self.facts])
+        if name not in self.names:
+            return None
+        return mean_known(self.series_of_scalar(name))
+
+    def series_of_scalar(self, name: str) -> list[float | None]:
+        """Return a logged scalar of every judged step, None where it is missing or no number."""
+        values = [facts.scalars.get(name) for facts in self.facts]
+        return [value if is_usable(value) else None for value in values]
 
     def metric(self, name: str) -> float | None:
         """Return the mean of a canonical metric over the judged steps."""
-        return mean_known([metrics.read_metric(name, facts.scalars) for facts in self.facts])
+        return mean_known(self.series(name)) if self.reports(name) else None
+
+    def reports(self, name: str) -> bool:
+        """Tell whether a canonical metric was logged at all."""
+        return name in self.names or not self.names.isdisjoint(metrics.METRICS[name].aliases)
+
+    def series(self, name: str) -> list[float | None]:
+        """Return a canonical metric of every judged step, None where it is not reported."""
+        if not self.reports(name):
+            return [None] * len(self.looks)
+        values = [metrics.read_metric(name, facts.scalars) for facts in self.facts]
+        return [value if is_usable(value) else None for value in values]
 
     def gpu_windows(self, *names: str) -> list[GpuWindow]:
         """Return what GPUs did during the named stages."""
         return [
             window for facts in self.facts for window in facts.gpu_windows if window.stage in names
         ]
+
+    @cached_property
+    def _sampled(self) -> tuple[Look, ...]:
+        """At most so many looks, evenly over the window, the newest among them."""
+        count = len(self.looks)
+        if count <= _MAX_LOOKS:
+            return self.looks
+        rich = [look for look in self.looks if look.facts.trajectories or look.facts.engine_windows]
+        if len(rich) >= _MAX_LOOKS // 4:
+            return tuple(rich[-_MAX_LOOKS:])
+        return tuple(self.looks[-1 - index * count // _MAX_LOOKS] for index in range(_MAX_LOOKS))
 
 
 def periods_of(config: Mapping[str, str]) -> dict[str, float]:
@@ -135,28 +273,7 @@ def make_view(
         window = sum_window(run, [look.facts.step for look in looks], baseline, attempt_starts)
     kept = {(step.attempt, step.step) for step in window.judged}
     judged = [look for look in looks if (look.facts.step.attempt, look.facts.step.step) in kept]
-    insides = [look.inside for look in judged if look.inside is not None]
-    sources: list[InnerSource] = [look.source for look in judged if look.source is not None]
-    mode = run.mode or infer_mode({name for look in judged for name in look.facts.scalars})
-    return View(
-        run=run,
-        limits=limits,
-        window=window,
-        looks=tuple(judged),
-        baseline=baseline,
-        mode=mode,
-        inside=combine(insides) if insides else None,
-        inside_source=sources[-1] if sources else None,
-        truncated_ratio=mean_known([look.truncated_ratio for look in judged]),
-        is_moe=is_mixture_of_experts(run.model_config),
-        mfu_actor=mean_known([usable_mfu(step.mfu_actor) for step in window.judged]),
-        mfu_actor_stage=mean_known(
-            [_mfu_of_stage(step, separate=has_separate_pools(mode)) for step in window.judged]
-        ),
-        mfu_infer=mean_known([usable_mfu(step.mfu_infer) for step in window.judged]),
-        mfu_step=mean_known([usable_mfu(step.mfu_step) for step in window.judged]),
-        gpu_count=_gpu_count(run, window.judged),
-    )
+    return View(run, limits, window, tuple(judged), baseline)
 
 
 def _mfu_of_stage(step: Step, *, separate: bool) -> float | None:
@@ -171,8 +288,22 @@ def _mfu_of_stage(step: Step, *, separate: bool) -> float | None:
     return usable_mfu(mfu * step.duration_s / update.inclusive_s)
 
 
-def _gpu_count(run: RunFacts, judged: Sequence[Step]) -> int | None:
-    if run.gpu_count is not None:
-        return run.gpu_count
-    counts = [step.gpu_count for step in judged if step.gpu_count is not None]
-    return statistics.mode(counts) if counts else None
+def _mean_phases(reported: Sequence[Sequence[SyncPhaseFacts]]) -> tuple[SyncPhaseFacts, ...]:
+    by_phase: dict[str, list[SyncPhaseFacts]] = {}
+    for phases in reported:
+        for phase in phases:
+            by_phase.setdefault(phase.phase, []).append(phase)
+    return tuple(
+        SyncPhaseFacts(
+            name,
+            sum(phase.seconds for phase in phases) / len(reported),
+            next((phase.method for phase in phases if phase.method is not None), None),
+            _mean_bytes(phases),
+        )
+        for name, phases in by_phase.items()
+    )
+
+
+def _mean_bytes(phases: Sequence[SyncPhaseFacts]) -> int | None:
+    known = [p.transferred_bytes for p in phases if p.transferred_bytes is not None]
+    return round(sum(known) / len(known)) if known else None

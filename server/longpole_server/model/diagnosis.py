@@ -118,8 +118,21 @@ class StepVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Sources:
+    """Layers of evidence: those that a verdict used, and those that could speak but are silent."""
+
+    used: tuple[str, ...] = ()
+    not_reported: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`longpole.diagnosis/1`. `first_step`/`last_step` are `window.from`/`window.to`."""
+    """`longpole.diagnosis/1`. `first_step`/`last_step` are `window.from`/`window.to`.
+
+    Attributes:
+        recoverable_s_per_step_range: Lowest and highest of the estimate.
+        recoverable_formula: How it is estimated, in words.
+    """
 
     run_id: str
     run_name: str
@@ -145,3 +158,6 @@ class Diagnosis:
     data_quality: tuple[Note, ...]
     annotations: tuple[VerdictChange, ...] = ()
     steps: tuple[StepVerdict, ...] = field(default=())
+    recoverable_s_per_step_range: tuple[float, float] | None = None
+    recoverable_formula: str | None = None
+    sources: Sources = field(default_factory=Sources)

@@ -97,6 +97,9 @@ class EngineWindow:
         prefix_hit_ratio: Prompt tokens found in the prefix cache, 0..1.
         idle_s: Seconds with nothing running and nothing waiting.
         capacity: Most requests it runs at once (`max_num_seqs`).
+        recomputed_tokens: Tokens computed again for preempted requests, by the engine's counter.
+        prefill_ratio: Part of the requests' compute time that went into prompts, 0..1.
+        kv_usage_idle_ratio: Of the KV pool, still taken while nothing ran and nothing waited.
     """
 
     replica: str
@@ -113,6 +116,9 @@ class EngineWindow:
     prefix_hit_ratio: float | None = None
     idle_s: float | None = None
     capacity: float | None = None
+    recomputed_tokens: float | None = None
+    prefill_ratio: float | None = None
+    kv_usage_idle_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from longpole_server.diagnosis.rules import (
 )
 
 RULES: tuple[Rule, ...] = (
+    async_pools.SERIAL,
     async_pools.TRAINER_STARVED,
     async_pools.ROLLOUT_STARVED,
     rollout_preemption.RULE,

@@ -2,97 +2,207 @@
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.families import WAIT
-from longpole_server.diagnosis.proof import Proof, Rule, inner, outer, threshold
+from longpole_server.diagnosis.gpu_activity import count_gpus, idle_gpu_seconds
+from longpole_server.diagnosis.overlap import measure_overlap, rollout_idle_ratio
+from longpole_server.diagnosis.proof import (
+    Advice,
+    Proof,
+    Recoverable,
+    Rule,
+    inner,
+    outer,
+    threshold,
+)
 from longpole_server.diagnosis.view import View
-from longpole_server.diagnosis.wording import percent
-from longpole_server.model.diagnosis import NextLook, Reference
+from longpole_server.diagnosis.wording import percent, seconds
+from longpole_server.model.diagnosis import Evidence, Reference
 
-_TRAINER_ROLES = frozenset({"trainer", "critic", "ref", "hybrid"})
+_STARVED = "async.trainer_wait_ratio"
+_BUSY = "async.trainer_busy_ratio"
+_OVERLAP = "async.overlap_ratio"
 
 
-def _idle_gpu_seconds(view: View, *, trainer: bool) -> float | None:
-    """Return GPU-seconds without activity on one side, None when nobody measured them."""
-    total: float | None = None
-    for facts in view.facts:
-        for window in facts.gpu_windows:
-            activity = window.sm_active_ratio
-            if activity is None or (window.role in _TRAINER_ROLES) != trainer:
-                continue
-            total = (total or 0.0) + window.gpu_count * window.seconds * (1 - activity)
-    return total
+def _wait_row(view: View, limit: str) -> Evidence:
+    wait = view.share(stages.TRAINER_WAIT)
+    return outer("share/trainer_wait", wait, "1", view.ledger_source, threshold(view, limit))
+
+
+def _judge_serial(view: View) -> Proof | None:
+    overlap = measure_overlap(view)
+    if overlap is None or overlap.ratio >= view.limits[_OVERLAP]:
+        return None
+    shorter_s = min(overlap.train_s, overlap.rollout_s)
+    if shorter_s < view.limits[_BUSY] * view.step_s:
+        return None
+    rows = (
+        _wait_row(view, _STARVED),
+        inner("async/overlap", overlap.ratio, "1", overlap.source, threshold(view, _OVERLAP)),
+        inner("async/rollout_s", overlap.rollout_s, "s", overlap.source),
+        inner("async/train_s", overlap.train_s, "s", view.ledger_source),
+    )
+    hidden_s = shorter_s * (1 - overlap.ratio)
+    return Proof(
+        f"of {seconds(overlap.rollout_s)} of rollout and {seconds(overlap.train_s)} of training a "
+        f"step, only {percent(overlap.ratio)} of the shorter one run side by side",
+        rows,
+        inner_agrees=True,
+        recoverable=Recoverable.around(hidden_s, low_s=hidden_s / 2),
+    )
 
 
 def _judge_trainer_starved(view: View) -> Proof | None:
     wait = view.share(stages.TRAINER_WAIT)
-    if wait < view.limits["async.trainer_wait_ratio"]:
+    if wait < view.limits[_STARVED]:
         return None
-    row = outer(
-        "share/trainer_wait",
-        wait,
-        "1",
-        view.ledger_source,
-        threshold(view, "async.trainer_wait_ratio"),
-    )
+    row = _wait_row(view, _STARVED)
     because = f"the trainer waits for samples during {percent(wait)} of each step"
-    trainer_s = _idle_gpu_seconds(view, trainer=True)
-    rollout_s = _idle_gpu_seconds(view, trainer=False)
-    if trainer_s is None or rollout_s is None:
-        return Proof(because, (row,))
-    if trainer_s <= rollout_s:
+    recoverable = _rebalance(view, view.seconds(stages.TRAINER_WAIT))
+    trainer_s = idle_gpu_seconds(view, trainer=True)
+    rollout_s = idle_gpu_seconds(view, trainer=False)
+    if trainer_s is not None and rollout_s is not None:
+        if trainer_s <= rollout_s:
+            return None
+        idle = inner("gpu_idle_s/trainer", trainer_s, "s", "gpus", Reference("peer", rollout_s))
+        return Proof(
+            f"{because}, and its GPUs idle more than the rollout's",
+            (row, idle, *_age_rows(view)),
+            inner_agrees=True,
+            recoverable=recoverable,
+        )
+    idle_ratio = rollout_idle_ratio(view)
+    if idle_ratio is None:
+        return Proof(because, (row, *_age_rows(view)), recoverable=recoverable)
+    part, source = idle_ratio
+    if part >= wait:
         return None
-    idle = inner("gpu_idle_s/trainer", trainer_s, "s", "gpus", Reference("peer", rollout_s))
+    # Without GPUs to count, parts of the step stand for GPU-seconds: pools of unlike size differ.
     return Proof(
-        because + ", and its GPUs idle more than the rollout's",
-        (row, idle),
+        f"{because}, while the rollout side is idle during {percent(part)}",
+        (
+            row,
+            inner("async/rollout_idle_ratio", part, "1", source, Reference("peer", wait)),
+            *_age_rows(view),
+        ),
         inner_agrees=True,
-        recoverable_s=view.seconds(stages.TRAINER_WAIT),
+        at_most="medium",
+        recoverable=recoverable,
     )
+
+
+def _rebalance(view: View, wait_s: float) -> Recoverable:
+    """Estimate what moving GPUs to the rollout gives back: work scales with its GPUs at best.
+
+    With T trainer and R rollout GPUs and a busy rollout, a step of s seconds with a wait of w
+    becomes (T (s - w) + R s) / (T + R), which is w T / (T + R) less.
+    """
+    trainer, rollout = count_gpus(view, trainer=True), count_gpus(view, trainer=False)
+    if trainer and rollout:
+        usual_s = wait_s * trainer / (trainer + rollout)
+        return Recoverable.around(usual_s, low_s=usual_s / 2, high_s=wait_s)
+    return Recoverable.around(wait_s / 2, low_s=0.0, high_s=wait_s)
+
+
+def _age_rows(view: View) -> tuple[Evidence, ...]:
+    """Where samples age: in flight when generation is slow, in the queue when the trainer is."""
+    flight = view.scalar("off_policy/in_flight/mean")
+    queue = view.scalar("off_policy/in_queue/mean")
+    if flight is None or queue is None:
+        return ()
+    effect = "supports" if flight >= queue else "contradicts"
+    row = inner("staleness/in_flight", flight, "1", "scalars", Reference("peer", queue), effect)
+    return (row,)
 
 
 def _judge_rollout_starved(view: View) -> Proof | None:
     wait = view.share(stages.TRAINER_WAIT)
-    if wait >= view.limits["async.trainer_busy_ratio"]:
+    if wait >= view.limits[_BUSY]:
         return None
     size, capacity = view.metric("buffer_size"), view.metric("buffer_capacity")
-    paused = view.metric("rollout_paused_ratio")
     is_full = size is not None and capacity is not None and capacity > 0 and size >= capacity
-    is_paused = paused is not None and paused >= view.limits["async.trainer_busy_ratio"]
+    idle = rollout_idle_ratio(view)
+    is_paused = idle is not None and idle[0] >= view.limits[_BUSY]
     if not is_full and not is_paused:
         return None
-    rows = [
-        outer(
-            "share/trainer_wait",
-            wait,
-            "1",
-            view.ledger_source,
-            threshold(view, "async.trainer_busy_ratio"),
+    rows = [_wait_row(view, _BUSY)]
+    reasons: list[str] = []
+    if size is not None and capacity is not None and capacity > 0:
+        effect = "supports" if is_full else "contradicts"
+        rows.append(
+            inner("buffer_size", size, "samples", "scalars", Reference("peer", capacity), effect)
         )
-    ]
-    if size is not None and capacity is not None:
-        rows.append(inner("buffer_size", size, "samples", "scalars", Reference("peer", capacity)))
-    if paused is not None:
-        rows.append(inner("rollout_paused_ratio", paused, "1", "scalars"))
+        if is_full:
+            reasons.append("by a full buffer")
+    if idle is not None:
+        effect = "supports" if is_paused else "contradicts"
+        rows.append(
+            inner("async/rollout_idle_ratio", idle[0], "1", idle[1], threshold(view, _BUSY), effect)
+        )
+        if is_paused:
+            reasons.append(f"during {percent(idle[0])} of the step")
     return Proof(
-        "the rollout is held back by a full buffer while the trainer never waits",
+        f"the rollout is held back {' and '.join(reasons)}, while the trainer waits only "
+        f"{percent(wait)} of it",
         tuple(rows),
         inner_agrees=True,
+        recoverable=_give_to_trainer(view, idle[0] if idle is not None else None),
     )
 
+
+def _give_to_trainer(view: View, idle: float | None) -> Recoverable | None:
+    """Estimate what moving the rollout's idle part to the trainer gives back.
+
+    With T trainer and R rollout GPUs, of which a part i idles, a step of s seconds becomes
+    s (T + R (1 - i)) / (T + R).
+    """
+    trainer, rollout = count_gpus(view, trainer=True), count_gpus(view, trainer=False)
+    if idle is None:
+        return None
+    usual_s = view.step_s * idle / 2
+    if trainer and rollout:
+        usual_s = view.step_s * idle * rollout / (trainer + rollout)
+    return Recoverable.around(usual_s, low_s=usual_s / 2, high_s=view.step_s * idle)
+
+
+SERIAL = Rule(
+    code="async.serial",
+    family=WAIT,
+    title="trainer and rollout take turns though the mode is asynchronous",
+    proof="Separate pools; less than 0.1 of the shorter of rollout and training runs beside the "
+    "other, and both take 0.10 of the step or more.",
+    recoverable="the shorter of rollout and training, as far as it is not hidden; at least half "
+    "of that",
+    reads=("trainer wait", "training stages", "samples, engines or timing_s/generate_async"),
+    thresholds=(_OVERLAP, _BUSY),
+    sources=("trajectories", "engines"),
+    next=(
+        Advice(
+            "Find what forces the order: how many updates one weight sync serves, how many samples "
+            "may wait or be in flight.",
+            ("async.trigger",),
+        ),
+        Advice(
+            "Allow the rollout to run ahead: a bound of 0 makes every mode serial.",
+            ("staleness.bound",),
+        ),
+        Advice("Look whether the rollout waits for the weight sync before it begins."),
+    ),
+    judge=_judge_serial,
+)
 
 TRAINER_STARVED = Rule(
     code="async.trainer_starved",
     family=WAIT,
     title="the trainer is starved of samples",
     proof="Separate pools; the trainer's exposed wait is 0.20 of the step or more, with more idle "
-    "GPU-seconds there than on the rollout side.",
-    recoverable="the trainer's exposed wait, when GPU activity proves it",
-    reads=("trainer wait", "GPU activity by role"),
-    thresholds=("async.trainer_wait_ratio",),
+    "GPU-seconds there than on the rollout side. A lag at its bound decides nothing.",
+    recoverable="wait x trainer GPUs / all GPUs, what moving GPUs to the rollout gives; between "
+    "half of that and the whole wait; half of the wait where GPUs by side are not known",
+    reads=("trainer wait", "GPU activity by role", "rollout pauses", "engine idle time"),
+    thresholds=(_STARVED, "gpu.idle_activity", "gpu.busy_activity"),
+    sources=("gpus", "engines"),
     next=(
-        NextLook(
-            "Give the rollout a larger part of the GPUs.", ("rollout.nnodes", "trainer.nnodes")
-        ),
-        NextLook("Look at what makes the rollout slow: the cause."),
+        Advice("Give the rollout a larger part of the GPUs.", ("pools",)),
+        Advice("Look at what makes the rollout slow: the cause."),
     ),
     judge=_judge_trainer_starved,
 )
@@ -101,17 +211,17 @@ ROLLOUT_STARVED = Rule(
     code="async.rollout_starved",
     family=WAIT,
     title="the rollout is held back by the trainer",
-    proof="Separate pools; the rollout is paused or its buffer full, the trainer waits less than "
-    "0.10 of the step.",
-    recoverable="not estimated",
-    reads=("trainer wait", "buffer size and capacity", "paused part"),
-    thresholds=("async.trainer_busy_ratio",),
+    proof="Separate pools; the rollout is paused, idle or its buffer full, the trainer waits less "
+    "than 0.10 of the step.",
+    recoverable="step x the rollout's idle part x rollout GPUs / all GPUs; between half of that "
+    "and the whole idle part",
+    reads=("trainer wait", "buffer size and capacity", "paused part", "engine idle time"),
+    thresholds=(_BUSY,),
+    sources=("engines",),
     next=(
-        NextLook(
-            "Give the trainer a larger part of the GPUs.", ("trainer.nnodes", "rollout.nnodes")
-        ),
-        NextLook("Look at the efficiency of the update."),
-        NextLook("Allow more staleness.", ("async_training.staleness_threshold",)),
+        Advice("Give the trainer a larger part of the GPUs.", ("pools",)),
+        Advice("Look at the efficiency of the update.", ("update.batch",)),
+        Advice("Allow more staleness.", ("staleness.bound",)),
     ),
     judge=_judge_rollout_starved,
 )

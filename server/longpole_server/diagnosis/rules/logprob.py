@@ -2,64 +2,88 @@
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.families import LOGPROB, stages_of
-from longpole_server.diagnosis.proof import Proof, Rule, inner
+from longpole_server.diagnosis.gpu_activity import measure_activity
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import label, percent, seconds
-from longpole_server.model.diagnosis import NextLook, Reference
+from longpole_server.model.diagnosis import Evidence, Reference
 
 
 def _judge(view: View) -> Proof:
     names = stages_of(LOGPROB, view)
     parts = ", ".join(f"{label(name)} {seconds(view.seconds(name))}" for name in names)
     because = f"samples are read again ({parts})"
-    mfu = view.mfu_infer
-    if mfu is None:
-        return Proof(because)
     healthy = view.limits["update.mfu.healthy_moe" if view.is_moe else "update.mfu.healthy_dense"]
-    is_low = mfu < healthy
+    mfu = view.mfu_infer
+    if mfu is not None:
+        is_low = mfu < healthy
+        row = inner(
+            "perf/mfu/actor_infer",
+            mfu,
+            "1",
+            "scalars",
+            Reference("threshold", healthy),
+            "supports" if is_low else "contradicts",
+        )
+        return Proof(
+            f"{because}, at an MFU of {percent(mfu)}",
+            (row,),
+            inner_agrees=is_low,
+            recoverable=_recoverable(view, mfu / healthy),
+        )
+    row = _tensor_row(view, names, healthy)
+    if row is None:
+        return Proof(because, recoverable=_recoverable(view, None))
+    is_low = row.effect == "supports"
     return Proof(
-        f"{because}, at an MFU of {percent(mfu)}",
-        (
-            inner(
-                "perf/mfu/actor_infer",
-                mfu,
-                "1",
-                "scalars",
-                Reference("threshold", healthy),
-                "supports" if is_low else "contradicts",
-            ),
-        ),
+        f"{because}, with tensor cores {percent(row.value)} active",
+        (row,),
         inner_agrees=is_low,
-        recoverable_s=view.seconds(stages.OLD_LOG_PROB, stages.REF) * (1 - mfu / healthy)
-        if is_low
-        else None,
+        at_most="medium",
+        recoverable=_recoverable(view, row.value / healthy),
     )
+
+
+def _tensor_row(view: View, names: list[str], healthy: float) -> Evidence | None:
+    activity = measure_activity(view.gpu_windows(*names))
+    if activity is None or activity.tensor is None:
+        return None
+    effect = "supports" if activity.tensor < healthy else "contradicts"
+    return inner(
+        "tensor_active/logprob",
+        activity.tensor,
+        "1",
+        "gpus",
+        Reference("threshold", healthy),
+        effect,
+    )
+
+
+def _recoverable(view: View, of_healthy: float | None) -> Recoverable:
+    """Efficient passes at least; at most the passes that the engines' own figures replace."""
+    passes_s = view.seconds(stages.OLD_LOG_PROB, stages.REF)
+    if of_healthy is None:
+        return Recoverable(0.0, 0.0, view.seconds(stages.OLD_LOG_PROB))
+    usual_s = passes_s * max(0.0, 1 - of_healthy)
+    return Recoverable.around(usual_s, 0.0, max(usual_s, view.seconds(stages.OLD_LOG_PROB)))
 
 
 RULE = Rule(
     code="logprob",
     family=LOGPROB,
     title="the loop computes log probabilities",
-    proof="`mfu_infer` or time a token where known.",
-    recoverable="old_log_prob and ref x (1 - mfu_infer / healthy MFU)",
-    reads=("perf/mfu/actor_infer",),
+    proof="`mfu_infer`, tensor activity or time a token where known.",
+    recoverable="old_log_prob and ref x (1 - mfu_infer / healthy MFU); from nothing up to the "
+    "whole old_log_prob, which the engines' log probabilities replace",
+    reads=("perf/mfu/actor_infer", "tensor activity"),
     thresholds=("update.mfu.healthy_dense", "update.mfu.healthy_moe"),
+    sources=("mfu_infer", "gpus"),
     next=(
-        NextLook(
-            "Use larger or token-based micro-batches.",
-            (
-                "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
-                "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
-                "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
-            ),
-        ),
-        NextLook(
-            "Keep the reference policy on the GPUs.",
-            ("actor_rollout_ref.ref.fsdp_config.param_offload",),
-        ),
-        NextLook(
+        Advice("Use larger or token-based micro-batches.", ("logprob.batch",)),
+        Advice("Keep the reference policy on the GPUs.", ("ref.offload",)),
+        Advice(
             "Train on the engines' log probabilities in place of computing them again.",
-            ("actor_rollout_ref.rollout.calculate_log_probs", "algorithm.rollout_correction"),
+            ("logprob.engine",),
         ),
     ),
     judge=_judge,

@@ -1,32 +1,75 @@
 """reward: scoring as a stage of its own."""
 
+from longpole.conventions import stages
 from longpole_server.diagnosis.families import REWARD
-from longpole_server.diagnosis.proof import Proof, Rule
+from longpole_server.diagnosis.gpu_activity import is_idle, measure_activity
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
-from longpole_server.model.diagnosis import NextLook
+from longpole_server.diagnosis.wording import percent, seconds
+from longpole_server.model.diagnosis import Evidence
+
+_IDLE = "gpu.idle_activity"
 
 
 def _judge(view: View) -> Proof:
+    stage_s = view.seconds(stages.REWARD)
+    rows = [row for row in (_waiting_row(view), _score_row(view)) if row is not None]
+    because = "scoring runs as a stage of its own, while all GPUs of the trainer wait"
+    for row in rows:
+        if row.source == "gpus":
+            because += f" ({percent(row.value)} active)"
+        else:
+            because += f"; one sample's score takes {seconds(row.value)}"
     return Proof(
-        "scoring runs as a stage of its own, while all GPUs of the trainer wait",
-        recoverable_s=view.seconds("reward"),
+        because,
+        tuple(rows),
+        inner_agrees=bool(rows),
+        recoverable=Recoverable.around(stage_s, stage_s / 2),
     )
+
+
+def _waiting_row(view: View) -> Evidence | None:
+    windows = [window for window in view.gpu_windows(stages.REWARD) if window.role != "reward"]
+    activity = measure_activity(windows)
+    if activity is None or not is_idle(activity, view.limits):
+        return None
+    level = activity.sm if activity.sm is not None else activity.tensor or 0.0
+    return inner("gpu_active/reward", level, "1", "gpus", threshold(view, _IDLE))
+
+
+def _score_row(view: View) -> Evidence | None:
+    """Scores by sample, where a single one takes a good part of the stage."""
+    longest = [
+        max(known)
+        for facts in view.facts
+        if facts.trajectories is not None
+        and (known := [value for value in facts.trajectories.score_s if value is not None])
+    ]
+    stage_s = view.seconds(stages.REWARD)
+    if not longest:
+        return None
+    slowest_s = sum(longest) / len(longest)
+    if slowest_s < view.limits["rollout.end.ratio"] * stage_s:
+        return None
+    return inner("reward/slowest_score_s", slowest_s, "s", "trajectories")
 
 
 RULE = Rule(
     code="reward",
     family=REWARD,
     title="the loop waits for rewards",
-    proof="A separate reward stage dominates; requests, latency and timeouts where known.",
-    recoverable="the whole stage, since scoring can overlap the rollout",
-    reads=("timing_s/reward",),
+    proof="A separate reward stage dominates; GPUs wait meanwhile, or a sample's score takes half "
+    "of the stage; requests, latency and timeouts where known.",
+    recoverable="the whole stage, since scoring can overlap the rollout; at least half of it",
+    reads=("timing_s/reward", "GPU activity", "trajectory score_s"),
+    thresholds=(_IDLE, "rollout.end.ratio"),
+    sources=("gpus", "trajectories"),
     next=(
-        NextLook("Score samples as they finish, inside the rollout."),
-        NextLook(
-            "Run more replicas of the reward service, or batch its requests.",
-            ("reward.num_workers",),
+        Advice("Score samples as they finish, inside the rollout."),
+        Advice(
+            "Run more replicas of the reward service, or batch its requests.", ("reward.workers",)
         ),
-        NextLook("Set timeouts on scoring."),
+        Advice("Set timeouts on scoring."),
     ),
     judge=_judge,
 )

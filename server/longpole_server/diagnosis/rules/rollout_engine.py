@@ -1,14 +1,18 @@
 """rollout.engine: all samples decode equally slowly."""
 
+from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
+from longpole_server.diagnosis.gpu_activity import measure_activity
 from longpole_server.diagnosis.inside_gen import InsideGen
-from longpole_server.diagnosis.proof import Proof, Rule, inner, threshold
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
-from longpole_server.diagnosis.wording import times
-from longpole_server.model.diagnosis import Evidence, NextLook
+from longpole_server.diagnosis.wording import percent, times
+from longpole_server.model.diagnosis import Evidence, Reference
 
 _UNIFORM = "rollout.engine.uniform_ratio"
 _SLOW = "rollout.engine.slow_tokens_per_s"
+_DRAM = "rollout.engine.dram_active"
+_CHANGE = "finding.change_ratio"
 
 
 def _judge(view: View) -> Proof | None:
@@ -19,40 +23,103 @@ def _judge(view: View) -> Proof | None:
         return None
     if inside.slowest_of_gen < view.limits["rollout.long_tail.span_ratio"]:
         return None
-    rate = inside.tokens_per_s
-    is_slow = rate is not None and rate < view.limits[_SLOW]
-    decoding = "" if rate is None else f", at {rate:.0f} tokens/s each"
-    return Proof(
+    rows = [_uniform_row(view, inside.time_ratio), *_speed_rows(view, inside)]
+    slow = [row for row in rows[1:] if row.effect == "supports"]
+    because = (
         f"all samples take about equally long (the slowest {times(inside.time_ratio)} the mean)"
-        + decoding,
-        _evidence(view, inside, is_slow=is_slow),
-        inner_agrees=is_slow,
+    )
+    if inside.tokens_per_s is not None:
+        because += f", at {inside.tokens_per_s:.0f} tokens/s each"
+    for row in slow:
+        if row.metric == "gen_s_per_token":
+            because += f", {percent(row.value / _reference(row) - 1)} slower a token than usual"
+        elif row.metric == "dram_active/gen":
+            because += f", with GPU memory read {percent(row.value)} of the time"
+    # Memory that is hardly read says that something is slow, not that it is the decoding.
+    weak = all(row.source == "gpus" for row in slow)
+    return Proof(
+        because,
+        tuple(rows),
+        inner_agrees=bool(slow),
+        at_most="medium" if weak else "high",
+        recoverable=_recoverable(view, slow),
     )
 
 
-def _evidence(view: View, inside: InsideGen, *, is_slow: bool) -> tuple[Evidence, ...]:
-    source = view.inside_source or ""
-    rows = [
-        inner(
-            "rollout/slowest_to_mean_time",
-            inside.time_ratio or 0.0,
-            "1",
-            source,
-            threshold(view, _UNIFORM),
-        )
-    ]
+def _uniform_row(view: View, ratio: float) -> Evidence:
+    return inner(
+        "rollout/slowest_to_mean_time", ratio, "1", view.inner_source, threshold(view, _UNIFORM)
+    )
+
+
+def _speed_rows(view: View, inside: InsideGen) -> list[Evidence]:
+    """What tells slow engines from long samples: decode rate, the own past, memory traffic."""
+    rows: list[Evidence] = []
     if inside.tokens_per_s is not None:
         rows.append(
             inner(
                 "rollout/tokens_per_s_per_sample",
                 inside.tokens_per_s,
                 "tokens/s",
-                source,
+                view.inner_source,
                 threshold(view, _SLOW),
-                "supports" if is_slow else "contradicts",
+                "supports" if inside.tokens_per_s < view.limits[_SLOW] else "contradicts",
             )
         )
-    return tuple(rows)
+    slower = _against_baseline(view)
+    if slower is not None:
+        rows.append(slower)
+    activity = measure_activity(view.gpu_windows(stages.GEN))
+    if activity is not None and activity.dram is not None:
+        rows.append(
+            inner(
+                "dram_active/gen",
+                activity.dram,
+                "1",
+                "gpus",
+                threshold(view, _DRAM),
+                "supports" if activity.dram < view.limits[_DRAM] else "contradicts",
+            )
+        )
+    return rows
+
+
+def _against_baseline(view: View) -> Evidence | None:
+    """Seconds of gen a token of the step against what is usual, where both are known."""
+    baseline = view.baseline
+    if baseline is None or not baseline.tokens:
+        return None
+    tokens = [step.tokens_total for step in view.window.judged if step.tokens_total]
+    usual_s = baseline.stage_s.get(stages.GEN, 0.0) / baseline.tokens
+    if not tokens or usual_s <= 0:
+        return None
+    now_s = view.seconds(stages.GEN) / (sum(tokens) / len(tokens))
+    return inner(
+        "gen_s_per_token",
+        now_s,
+        "s",
+        view.ledger_source,
+        Reference("baseline", usual_s),
+        "supports" if now_s >= view.limits[_CHANGE] * usual_s else "contradicts",
+    )
+
+
+def _reference(row: Evidence) -> float:
+    return row.compared_with.value if row.compared_with is not None else 1.0
+
+
+def _recoverable(view: View, slow: list[Evidence]) -> Recoverable | None:
+    """What decoding at the slowest usual rate, or at the own usual one, would give back."""
+    gen_s = view.seconds(stages.GEN)
+    parts: list[float] = []
+    for row in slow:
+        if row.metric == "gen_s_per_token" and row.value > 0:
+            parts.append(1 - _reference(row) / row.value)
+        elif row.metric == "rollout/tokens_per_s_per_sample":
+            parts.append(1 - row.value / view.limits[_SLOW])
+    if not parts:
+        return None
+    return Recoverable.around(gen_s * max(parts), gen_s * min(parts) / 2)
 
 
 RULE = Rule(
@@ -60,23 +127,28 @@ RULE = Rule(
     family=ROLLOUT,
     title="the rollout engines decode slowly",
     proof="Decoding is uniformly slow: slowest to mean time under 1.3 over all of gen, with few "
-    "tokens/s a sample. With an ordinary rate the verdict stays low.",
-    recoverable="not estimated: what an engine could do is not known from here",
-    reads=("timing_s/agent_loop/generate_sequences/*", "response_length/mean", "trajectories"),
-    thresholds=(_UNIFORM, _SLOW, "rollout.long_tail.span_ratio"),
+    "tokens/s a sample, more seconds a token than the baseline, or GPU memory hardly read. With an "
+    "ordinary rate the verdict stays low.",
+    recoverable="gen x (1 - rate / slowest usual rate), or back to the own usual seconds a token; "
+    "at least half of the smaller one",
+    reads=(
+        "timing_s/agent_loop/generate_sequences/*",
+        "response_length/mean",
+        "trajectories",
+        "engine tokens and running requests",
+        "GPU memory traffic",
+    ),
+    thresholds=(_UNIFORM, _SLOW, _DRAM, "rollout.long_tail.span_ratio", _CHANGE),
+    sources=("trajectories", "agent_loop", "engines", "gpus"),
     next=(
-        NextLook(
-            "Raise the number of sequences decoded together.",
-            ("actor_rollout_ref.rollout.max_num_seqs",),
-        ),
-        NextLook("Turn eager mode off.", ("actor_rollout_ref.rollout.enforce_eager",)),
-        NextLook("Use quantised weights for the rollout."),
-        NextLook(
-            "Separate prefill from decode, and check tensor parallel size and topology.",
-            ("actor_rollout_ref.rollout.tensor_model_parallel_size",),
-        ),
-        NextLook(
-            "Share prefixes of a group.", ("actor_rollout_ref.rollout.enable_prefix_caching",)
+        Advice("Raise the number of sequences decoded together.", ("engine.concurrency",)),
+        Advice("Turn eager mode off: let the engine use CUDA graphs.", ("engine.eager",)),
+        Advice("Use quantised weights for the rollout.", ("engine.quantisation",)),
+        Advice("Keep prefixes in the cache.", ("engine.prefix_cache",)),
+        Advice("Decode and prefill on GPUs of their own.", ("engine.disaggregation",)),
+        Advice(
+            "Check the engines' topology: GPUs of one replica, links between them.",
+            ("engine.parallel",),
         ),
     ),
     judge=_judge,

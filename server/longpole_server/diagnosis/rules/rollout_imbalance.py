@@ -1,16 +1,24 @@
-"""rollout.imbalance: one replica of the engines is slower than the others."""
+"""rollout.imbalance: one replica of the engines is slower or fuller than the others."""
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
-from longpole_server.diagnosis.proof import Proof, Rule, inner, threshold
+from longpole_server.diagnosis.gpu_activity import find_stragglers
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
-from longpole_server.diagnosis.wording import times
-from longpole_server.model.diagnosis import NextLook, Reference
+from longpole_server.diagnosis.wording import percent, seconds, times
+from longpole_server.model.diagnosis import Evidence, Reference
 
 _LIMIT = "rollout.imbalance.ratio"
+_QUEUE = "rollout.queue.ratio"
+_IDLE = "rollout.imbalance.idle_ratio"
+_ROLLOUT_ROLES = frozenset({"rollout", "hybrid"})
 
 
 def _judge(view: View) -> Proof | None:
+    return _judge_pace(view) or _judge_queue(view)
+
+
+def _judge_pace(view: View) -> Proof | None:
     inside = view.inside
     if inside is None or inside.replica_ratio is None or inside.replica_length_ratio is None:
         return None
@@ -19,47 +27,121 @@ def _judge(view: View) -> Proof | None:
         return None
     if not 1 / limit <= inside.replica_length_ratio <= limit:
         return None
-    source = view.inside_source or ""
-    return Proof(
+    source = view.inner_source
+    rows = [
+        inner(
+            "rollout/replica_seconds_per_token",
+            inside.replica_ratio,
+            "1",
+            source,
+            threshold(view, _LIMIT),
+        ),
+        inner(
+            "rollout/replica_tokens_to_mean",
+            inside.replica_length_ratio,
+            "1",
+            source,
+            Reference("peer", 1.0),
+        ),
+    ]
+    because = (
         f"replica {inside.slowest_replica} takes {times(inside.replica_ratio)} the seconds a token "
-        "of the others, with samples of like length",
+        "of the others, with samples of like length"
+    )
+    clock = _clock_row(view)
+    if clock is not None:
+        rows.append(clock)
+        because += f"; one of the rollout's GPUs runs at {percent(clock.value)} of the clock"
+    usual_s = view.seconds(stages.GEN) * (1 - 1 / inside.replica_ratio)
+    if inside.replica_saving_s is not None:
+        usual_s = min(usual_s, inside.replica_saving_s)
+    return Proof(
+        because,
+        tuple(rows),
+        inner_agrees=True,
+        recoverable=Recoverable.around(usual_s, usual_s / 2),
+    )
+
+
+def _clock_row(view: View) -> Evidence | None:
+    stragglers = find_stragglers(view, _ROLLOUT_ROLES)
+    if not stragglers:
+        return None
+    return inner(
+        "gpu/clock_to_peers",
+        stragglers[0].ratio,
+        "1",
+        "gpus",
+        threshold(view, "straggler.clock_ratio"),
+    )
+
+
+def _judge_queue(view: View) -> Proof | None:
+    """One replica's queue waits while others have nothing to do."""
+    inside, engines = view.inside, view.engines
+    gen_s = view.seconds(stages.GEN, stages.TRAINER_WAIT)
+    if inside is not None and inside.queue_s is not None and inside.other_queue_s is not None:
+        queue_s, other_s = inside.queue_s, inside.other_queue_s
+        if queue_s >= view.limits[_QUEUE] * gen_s and other_s <= queue_s / 3 and gen_s > 0:
+            return Proof(
+                f"samples wait {seconds(queue_s)} in one replica's queue, and "
+                f"{seconds(other_s)} in the others'",
+                (
+                    inner(
+                        "rollout/replica_queue_s",
+                        queue_s,
+                        "s",
+                        view.inner_source,
+                        Reference("peer", other_s),
+                    ),
+                ),
+                inner_agrees=True,
+                recoverable=Recoverable.around(queue_s - other_s, (queue_s - other_s) / 2),
+            )
+    if engines is None or engines.most_idle_ratio is None or not engines.queue_beside_idle:
+        return None
+    if engines.most_idle_ratio < view.limits[_IDLE] or engines.queue_beside_idle < 1:
+        return None
+    idle_s = engines.most_idle_ratio * engines.seconds
+    return Proof(
+        f"replica {engines.longest_queue} has {engines.queue_beside_idle:.0f} requests waiting on "
+        f"average, while another one is idle during {percent(engines.most_idle_ratio)} of the time",
         (
+            inner("rollout/replica_waiting", engines.queue_beside_idle, "requests", "engines"),
             inner(
-                "rollout/replica_seconds_per_token",
-                inside.replica_ratio,
+                "rollout/replica_idle_ratio",
+                engines.most_idle_ratio,
                 "1",
-                source,
-                threshold(view, _LIMIT),
-            ),
-            inner(
-                "rollout/replica_tokens_to_mean",
-                inside.replica_length_ratio,
-                "1",
-                source,
-                Reference("peer", 1.0),
+                "engines",
+                threshold(view, _IDLE),
             ),
         ),
         inner_agrees=True,
-        recoverable_s=view.seconds(stages.GEN) * (1 - 1 / inside.replica_ratio),
+        recoverable=Recoverable.around(idle_s / 2, 0.0, idle_s),
     )
 
 
 RULE = Rule(
     code="rollout.imbalance",
     family=ROLLOUT,
-    title="the rollout waits for one slow replica",
+    title="the rollout waits for one replica",
     proof="One replica's seconds a token are 1.3 times the others' median or more, with samples of "
-    "like length.",
-    recoverable="gen x (1 - pace of the others / pace of the slow replica)",
-    reads=("trajectories by replica",),
-    thresholds=(_LIMIT,),
+    "like length; or its queue waits while others idle.",
+    recoverable="how much earlier gen would end with the slow replica at the others' pace, or "
+    "without its longer queue; at least half of that",
+    reads=(
+        "trajectories by replica",
+        "trajectory queue_s",
+        "engine running and waiting requests by replica",
+        "SM clock by GPU",
+    ),
+    thresholds=(_LIMIT, _QUEUE, _IDLE, "straggler.clock_ratio"),
+    sources=("trajectories", "engines", "gpus"),
     next=(
-        NextLook("Look at the GPUs of that replica: clock, throttling, neighbours."),
-        NextLook("Look at how samples are routed to replicas."),
-        NextLook(
-            "Cap the sequences decoded together on a replica.",
-            ("actor_rollout_ref.rollout.max_num_seqs",),
-        ),
+        Advice("Look at the GPUs of that replica: clock, throttling, neighbours."),
+        Advice("Look at how samples are routed to replicas."),
+        Advice("Cap the sequences decoded together on a replica.", ("engine.concurrency",)),
+        Advice("Change the number of replicas.", ("engine.replicas",)),
     ),
     judge=_judge,
 )

@@ -1,11 +1,18 @@
 """rollout.long_tail: everybody waits for a few long samples."""
 
+from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
 from longpole_server.diagnosis.inside_gen import InsideGen
-from longpole_server.diagnosis.proof import Proof, Rule, inner, threshold
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, times
-from longpole_server.model.diagnosis import Evidence, NextLook, Reference
+from longpole_server.model.diagnosis import Evidence, Reference
+
+_SPAN = "rollout.long_tail.span_ratio"
+_TIME = "rollout.long_tail.time_ratio"
+_SLACK = "rollout.long_tail.token_slack"
+_EXPOSED = "rollout.long_tail.exposed_ratio"
+_STREAMING = frozenset({"fully_async", "separate_async"})
 
 
 def _judge(view: View) -> Proof | None:
@@ -16,61 +23,60 @@ def _judge(view: View) -> Proof | None:
     if span is None or time_ratio is None or token_ratio is None:
         return None
     limits = view.limits
-    if span < limits["rollout.long_tail.span_ratio"]:
-        return None
-    if time_ratio < limits["rollout.long_tail.time_ratio"]:
+    if span < limits[_SPAN] or time_ratio < limits[_TIME]:
         return None
     # Decoding speeds up as slots empty, so tokens may well exceed time, but not fall behind it.
-    if token_ratio * limits["rollout.long_tail.token_slack"] < time_ratio:
+    if token_ratio * limits[_SLACK] < time_ratio:
         return None
+    if view.mode in _STREAMING and not _is_exposed(view, inside):
+        return None
+    # Slots that empty are no proof that the last samples are the longest.
+    by_engines = view.inside_source == "engines"
     return Proof(
         f"the slowest sample runs {times(time_ratio)} as long as the mean, with "
         f"{times(token_ratio)} its tokens, and fills {percent(span)} of gen",
         _evidence(view, inside, span, time_ratio, token_ratio),
         inner_agrees=True,
-        recoverable_s=_recoverable(view, inside),
+        at_most="medium" if by_engines else "high",
+        recoverable=_recoverable(view, inside),
     )
+
+
+def _is_exposed(view: View, inside: InsideGen) -> bool:
+    """Tell whether the trainer's wait is about the last samples, though a buffer lies between."""
+    wait_s = view.seconds(stages.TRAINER_WAIT, stages.GEN)
+    if inside.stop_saving_s is None or wait_s <= 0:
+        return False
+    return inside.stop_saving_s >= view.limits[_EXPOSED] * wait_s
 
 
 def _evidence(
     view: View, inside: InsideGen, span: float, time_ratio: float, token_ratio: float
 ) -> tuple[Evidence, ...]:
-    source = view.inside_source or ""
-    slack = view.limits["rollout.long_tail.token_slack"]
+    source = view.inner_source
+    tokens = Reference("threshold", time_ratio / view.limits[_SLACK])
     rows = [
-        inner(
-            "rollout/slowest_of_gen",
-            span,
-            "1",
-            source,
-            threshold(view, "rollout.long_tail.span_ratio"),
-        ),
-        inner(
-            "rollout/slowest_to_mean_time",
-            time_ratio,
-            "1",
-            source,
-            threshold(view, "rollout.long_tail.time_ratio"),
-        ),
-        inner(
-            "rollout/slowest_to_mean_tokens",
-            token_ratio,
-            "1",
-            source,
-            Reference("threshold", time_ratio / slack),
-        ),
+        inner("rollout/slowest_of_gen", span, "1", source, threshold(view, _SPAN)),
+        inner("rollout/slowest_to_mean_time", time_ratio, "1", source, threshold(view, _TIME)),
+        inner("rollout/slowest_to_mean_tokens", token_ratio, "1", source, tokens),
     ]
     if inside.idle_ratio is not None:
         rows.append(inner("rollout/idle_ratio", inside.idle_ratio, "1", source))
+    engines = view.engines
+    if engines is not None and engines.fill_ratio is not None and source != "engines":
+        rows.append(inner("rollout/engine_idle_slots", 1 - engines.fill_ratio, "1", "engines"))
     return tuple(rows)
 
 
-def _recoverable(view: View, inside: InsideGen) -> float | None:
+def _recoverable(view: View, inside: InsideGen) -> Recoverable | None:
     if inside.stop_saving_s is not None:
-        return inside.stop_saving_s
+        return Recoverable.around(
+            inside.stop_saving_s, inside.stop_saving_low_s, inside.stop_saving_high_s
+        )
     if inside.slowest_s is None or inside.mean_s is None:
         return None
-    return max(0.0, inside.slowest_s - view.limits["rollout.long_tail.time_ratio"] * inside.mean_s)
+    usual_s = inside.slowest_s - view.limits[_TIME] * inside.mean_s
+    return Recoverable.around(usual_s, 0.0, inside.slowest_s - inside.mean_s)
 
 
 RULE = Rule(
@@ -78,25 +84,30 @@ RULE = Rule(
     family=ROLLOUT,
     title="the rollout waits for a few long samples",
     proof="The slowest sample spans 0.85 or more of gen, takes 1.5 times the mean or more, and "
-    "its tokens explain its time (within 1.5 times).",
-    recoverable="how much earlier gen would end at 95 % of the samples; from aggregates alone, "
-    "what the slowest sample takes beyond 1.5 times the mean",
-    reads=("timing_s/agent_loop/slowest/*", "response_length/mean", "trajectories"),
-    thresholds=(
-        "rollout.long_tail.span_ratio",
-        "rollout.long_tail.time_ratio",
-        "rollout.long_tail.token_slack",
+    "its tokens explain its time (within 1.5 times). Where samples stream through a buffer, the "
+    "trainer's wait must be about the last ones.",
+    recoverable="how much earlier gen would end at 95 % of the samples, between 98 % and 80 %; "
+    "from aggregates alone, what the slowest sample takes beyond 1.5 times the mean, up to all "
+    "beyond the mean",
+    reads=(
+        "timing_s/agent_loop/slowest/*",
+        "response_length/mean",
+        "trajectories",
+        "engine running requests over gen",
     ),
+    thresholds=(_SPAN, _TIME, _SLACK, _EXPOSED),
+    sources=("trajectories", "agent_loop", "engines"),
     next=(
-        NextLook(
+        Advice(
             "Train on what has finished and go on with the rest later (partial rollout).",
-            ("async_training.partial_rollout",),
+            ("partial_rollout",),
         ),
-        NextLook("Batch samples of like expected length together."),
-        NextLook("Abort hopeless samples early, or lower the cap.", ("data.max_response_length",)),
-        NextLook(
+        Advice("Batch samples of like expected length together."),
+        Advice("Abort hopeless samples early, or lower the cap.", ("response.cap",)),
+        Advice(
             "Let the rollout run ahead of the trainer (asynchronous modes).",
-            ("trainer.v1.trainer_mode",),
+            ("async.mode",),
+            pools="shared",
         ),
     ),
     judge=_judge,

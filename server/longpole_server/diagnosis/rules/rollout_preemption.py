@@ -1,33 +1,49 @@
 """rollout.preemption: samples lose their KV cache and are computed again."""
 
+from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
-from longpole_server.diagnosis.proof import Proof, Rule, inner, threshold
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
-from longpole_server.model.diagnosis import NextLook
 
 _LIMIT = "rollout.preemption.work_ratio"
+_KV = "rollout.preemption.kv_ratio"
 
 
 def _judge(view: View) -> Proof | None:
-    ratio = view.inside.recomputed_ratio if view.inside is not None else None
-    if ratio is None or ratio < view.limits[_LIMIT]:
+    inside = view.inside
+    ratio = inside.recomputed_ratio if inside is not None else None
+    if inside is None or ratio is None or ratio < view.limits[_LIMIT]:
         return None
+    kv = view.engines.kv_max_ratio if view.engines is not None else None
+    if kv is not None and kv < view.limits[_KV]:
+        return None
+    rows = [
+        inner("rollout/recomputed_ratio", ratio, "1", view.inner_source, threshold(view, _LIMIT))
+    ]
+    full = ""
+    if kv is not None:
+        rows.append(inner("engines/kv_usage_max", kv, "1", "engines", threshold(view, _KV)))
+        full = f", with the KV cache {percent(kv)} full"
+    if view.engines is not None and view.engines.preemptions is not None:
+        rows.append(inner("engines/preemptions", view.engines.preemptions, "requests", "engines"))
+    gen_s = view.seconds(stages.GEN, stages.TRAINER_WAIT)
+    low, high = inside.recomputed_ratio_low, inside.recomputed_ratio_high
     return Proof(
         f"the engines preempt samples for lack of KV room and compute {percent(ratio)} of the "
-        "tokens twice",
-        (
-            inner(
-                "rollout/recomputed_ratio",
-                ratio,
-                "1",
-                view.inside_source or "",
-                threshold(view, _LIMIT),
-            ),
-        ),
+        f"tokens twice{full}",
+        tuple(rows),
         inner_agrees=True,
-        recoverable_s=view.seconds("gen") * ratio / (1 + ratio),
+        recoverable=Recoverable.around(
+            _lost(gen_s, ratio),
+            None if low is None else _lost(gen_s, low),
+            None if high is None else _lost(gen_s, high),
+        ),
     )
+
+
+def _lost(gen_s: float, ratio: float) -> float:
+    return gen_s * ratio / (1 + ratio)
 
 
 RULE = Rule(
@@ -35,20 +51,24 @@ RULE = Rule(
     family=ROLLOUT,
     title="the rollout computes preempted samples again",
     proof="Preempted or retracted work (rate times recomputed tokens) is 5 % of gen's work or "
-    "more, with the KV cache near full.",
-    recoverable="gen x recomputed part of all tokens computed",
-    reads=("timing_s/agent_loop/num_preempted/mean", "trajectory preemptions"),
-    thresholds=(_LIMIT,),
+    "more, with the KV cache near full (0.90) where that is known. A full cache without preemption "
+    "is a well-packed engine.",
+    recoverable="gen x recomputed part of all tokens computed, when a preempted sample has half of "
+    "its answer behind it; between a quarter and three quarters of it",
+    reads=(
+        "timing_s/agent_loop/num_preempted/mean",
+        "trajectory preemptions",
+        "vllm:num_preemptions_total",
+        "sglang:num_retracted_requests_total",
+        "KV cache usage",
+    ),
+    thresholds=(_LIMIT, _KV),
+    sources=("trajectories", "agent_loop", "engines"),
     next=(
-        NextLook(
-            "Give the KV cache more room.", ("actor_rollout_ref.rollout.gpu_memory_utilization",)
-        ),
-        NextLook("Run fewer sequences at a time.", ("actor_rollout_ref.rollout.max_num_seqs",)),
-        NextLook(
-            "Split the model over more GPUs.",
-            ("actor_rollout_ref.rollout.tensor_model_parallel_size",),
-        ),
-        NextLook("Shorten prompts.", ("data.max_prompt_length",)),
+        Advice("Give the KV cache more room.", ("engine.memory",)),
+        Advice("Run fewer sequences at a time.", ("engine.concurrency",)),
+        Advice("Split the model over more GPUs.", ("engine.parallel",)),
+        Advice("Shorten prompts.", ("prompt.cap",)),
     ),
     judge=_judge,
 )

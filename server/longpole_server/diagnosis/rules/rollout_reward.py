@@ -2,17 +2,21 @@
 
 from longpole_server.diagnosis.exposed_end import END_THRESHOLDS, prove_end
 from longpole_server.diagnosis.families import ROLLOUT
-from longpole_server.diagnosis.proof import Proof, Rule
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule
 from longpole_server.diagnosis.view import View
-from longpole_server.model.diagnosis import NextLook
 
 
 def _judge(view: View) -> Proof | None:
     inside = view.inside
     if inside is None:
         return None
+    saving_s = inside.score_saving_s
     return prove_end(
-        view, "rollout/score_of_end", inside.score_of_end, inside.score_saving_s, "being scored"
+        view,
+        "rollout/score_of_end",
+        inside.score_of_end,
+        None if saving_s is None else Recoverable.around(saving_s, inside.half_score_saving_s),
+        "being scored",
     )
 
 
@@ -22,13 +26,15 @@ RULE = Rule(
     title="the rollout waits for scoring",
     proof="Scoring inside the rollout is at least half of the exposed end; scoring that overlaps "
     "others' decoding costs nothing.",
-    recoverable="how much earlier the last sample would end without its scoring",
+    recoverable="how much earlier the last sample would end without its scoring; at least with "
+    "half of it",
     reads=("timing_s/agent_loop/slowest/compute_score", "trajectory score_s"),
     thresholds=END_THRESHOLDS,
+    sources=("trajectories", "agent_loop"),
     next=(
-        NextLook("Run more reward workers or replicas.", ("reward.num_workers",)),
-        NextLook("Use a verifiable reward in place of a reward model."),
-        NextLook("Set timeouts on scoring."),
+        Advice("Run more reward workers or replicas.", ("reward.workers",)),
+        Advice("Use a verifiable reward in place of a reward model."),
+        Advice("Set timeouts on scoring."),
     ),
     judge=_judge,
 )

@@ -2,17 +2,22 @@
 
 from longpole_server.diagnosis.exposed_end import END_THRESHOLDS, prove_end
 from longpole_server.diagnosis.families import ROLLOUT
-from longpole_server.diagnosis.proof import Proof, Rule
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule
 from longpole_server.diagnosis.view import View
-from longpole_server.model.diagnosis import NextLook
 
 
 def _judge(view: View) -> Proof | None:
     inside = view.inside
     if inside is None:
         return None
+    tool = f", most of it in `{inside.slowest_tool}`" if inside.slowest_tool else ""
+    saving_s = inside.tool_saving_s
     return prove_end(
-        view, "rollout/tool_of_end", inside.tool_of_end, inside.tool_saving_s, "in tools"
+        view,
+        "rollout/tool_of_end",
+        inside.tool_of_end,
+        None if saving_s is None else Recoverable.around(saving_s, inside.half_tool_saving_s),
+        f"in tools{tool}",
     )
 
 
@@ -22,16 +27,15 @@ RULE = Rule(
     title="the rollout waits for tools",
     proof="Tool time (union of parallel calls) is at least half of the exposed end: the "
     "last-finishing 1 % of samples, at least 3.",
-    recoverable="how much earlier the last sample would end without its tool time",
+    recoverable="how much earlier the last sample would end without its tool time; at least with "
+    "half of it",
     reads=("timing_s/agent_loop/slowest/tool_calls", "trajectory tool_s"),
     thresholds=END_THRESHOLDS,
+    sources=("trajectories", "agent_loop"),
     next=(
-        NextLook("Look at the latency and the concurrency of the tool or sandbox service."),
-        NextLook("Set timeouts on tool calls."),
-        NextLook(
-            "Run more agent loop workers, asynchronously.",
-            ("actor_rollout_ref.rollout.agent.num_workers",),
-        ),
+        Advice("Look at the latency and the concurrency of the tool or sandbox service."),
+        Advice("Set timeouts on tool calls."),
+        Advice("Run more agent loop workers, asynchronously.", ("agent.workers",)),
     ),
     judge=_judge,
 )

@@ -2,10 +2,10 @@
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.families import UPDATE
-from longpole_server.diagnosis.proof import Proof, Rule, inner
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import seconds
-from longpole_server.model.diagnosis import NextLook, Reference
+from longpole_server.model.diagnosis import Reference
 
 
 def _judge(view: View) -> Proof | None:
@@ -24,7 +24,7 @@ def _judge(view: View) -> Proof | None:
             ),
         ),
         inner_agrees=True,
-        recoverable_s=critic_s - actor_s,
+        recoverable=Recoverable(0.0, critic_s - actor_s, critic_s),
     )
 
 
@@ -33,18 +33,11 @@ RULE = Rule(
     family=UPDATE,
     title="the loop waits for the critic's update",
     proof="The update dominates and the critic takes longer than the actor.",
-    recoverable="what the critic takes beyond the actor",
+    recoverable="what the critic takes beyond the actor; all of it without a critic",
     reads=("timing_s/update_critic", "timing_s/update_actor"),
     next=(
-        NextLook(
-            "Use larger or token-based micro-batches for the critic.",
-            (
-                "critic.ppo_micro_batch_size_per_gpu",
-                "critic.ppo_max_token_len_per_gpu",
-                "critic.use_dynamic_bsz",
-            ),
-        ),
-        NextLook("Use an algorithm without a critic.", ("algorithm.adv_estimator",)),
+        Advice("Use larger or token-based micro-batches for the critic.", ("critic.batch",)),
+        Advice("Use an algorithm without a critic.", ("estimator",)),
     ),
     judge=_judge,
 )

@@ -1,12 +1,13 @@
-"""update.imbalance: all ranks wait for the one with the most tokens."""
+"""update.imbalance: all ranks wait for the one with the most tokens, or with the lowest clock."""
 
 from longpole_server.diagnosis.families import UPDATE
-from longpole_server.diagnosis.proof import Proof, Rule, inner, threshold
+from longpole_server.diagnosis.gpu_activity import TRAINER_ROLES, find_stragglers
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
-from longpole_server.model.diagnosis import NextLook
 
 _LIMIT = "update.imbalance.ratio"
+_CLOCK = "straggler.clock_ratio"
 
 
 def read_balance(view: View) -> float | None:
@@ -18,9 +19,15 @@ def read_balance(view: View) -> float | None:
 
 
 def _judge(view: View) -> Proof | None:
+    return _judge_tokens(view) or _judge_clock(view)
+
+
+def _judge_tokens(view: View) -> Proof | None:
     ratio = read_balance(view)
     if ratio is None or ratio < view.limits[_LIMIT]:
         return None
+    update_s = view.seconds("update_actor", "update_critic")
+    usual_s = update_s * (1 - 1 / ratio)
     return Proof(
         f"the fullest rank holds {percent(ratio - 1)} more tokens than the mean, and all wait "
         "for it",
@@ -30,22 +37,40 @@ def _judge(view: View) -> Proof | None:
             ),
         ),
         inner_agrees=True,
-        recoverable_s=view.seconds("update_actor", "update_critic") * (1 - 1 / ratio),
+        recoverable=Recoverable.around(usual_s, usual_s / 2),
+    )
+
+
+def _judge_clock(view: View) -> Proof | None:
+    stragglers = find_stragglers(view, TRAINER_ROLES)
+    if not stragglers:
+        return None
+    worst = stragglers[0]
+    reasons = f" ({', '.join(worst.reasons)})" if worst.reasons else ""
+    usual_s = view.seconds("update_actor", "update_critic") * (1 - worst.ratio)
+    return Proof(
+        f"GPU {worst.gpu.gpu_index} of {worst.gpu.host} works at {percent(worst.ratio)} of its "
+        f"peers' clock{reasons}, and all ranks wait for it",
+        (inner("gpu/clock_to_peers", worst.ratio, "1", "gpus", threshold(view, _CLOCK)),),
+        inner_agrees=True,
+        recoverable=Recoverable.around(usual_s, usual_s / 2),
     )
 
 
 RULE = Rule(
     code="update.imbalance",
     family=UPDATE,
-    title="ranks of the update wait for the fullest one",
+    title="ranks of the update wait for one of them",
     proof="Tokens of the fullest partition are 1.15 times the mean or more, or one throttled rank "
-    "explains it.",
-    recoverable="update x (1 - mean tokens / tokens of the fullest rank)",
-    reads=("global_seqlen/balanced_max", "global_seqlen/mean"),
-    thresholds=(_LIMIT,),
+    "explains it: its clock at work is below 0.85 of its peers'.",
+    recoverable="update x (1 - mean tokens / tokens of the fullest rank), or x (1 - clock / peers' "
+    "clock); at least half of that",
+    reads=("global_seqlen/balanced_max", "global_seqlen/mean", "SM clock by GPU"),
+    thresholds=(_LIMIT, _CLOCK),
+    sources=("gpus",),
     next=(
-        NextLook("Balance tokens over ranks.", ("trainer.balance_batch",)),
-        NextLook("Look for a GPU that is slower than its peers (clock, throttling)."),
+        Advice("Balance tokens over ranks.", ("update.balance",)),
+        Advice("Look for a GPU that is slower than its peers (clock, throttling)."),
     ),
     judge=_judge,
 )

@@ -1,10 +1,12 @@
 """update.unknown, update.inefficient, update.compute: what the MFU says about a long update."""
 
+from longpole.conventions import stages
 from longpole_server.diagnosis.families import UPDATE
-from longpole_server.diagnosis.proof import Proof, Rule, inner
+from longpole_server.diagnosis.gpu_activity import measure_activity
+from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
-from longpole_server.model.diagnosis import Evidence, NextLook, Reference
+from longpole_server.model.diagnosis import Effect, Evidence, Reference
 
 _BANDS = (
     "update.mfu.healthy_dense",
@@ -37,6 +39,17 @@ def _rows(view: View, against: float) -> tuple[Evidence, ...]:
     return tuple(rows)
 
 
+def _tensor_rows(view: View, against: float, *, low_supports: bool) -> tuple[Evidence, ...]:
+    """Tensor cores are busy at least as often as the MFU says: an upper bound measured apart."""
+    activity = measure_activity(view.gpu_windows(stages.UPDATE_ACTOR))
+    if activity is None or activity.tensor is None:
+        return ()
+    is_low = activity.tensor < against
+    effect: Effect = "supports" if is_low == low_supports else "contradicts"
+    reference = Reference("threshold", against)
+    return (inner("tensor_active/update", activity.tensor, "1", "gpus", reference, effect),)
+
+
 def _judge_unknown(view: View) -> Proof | None:
     if _effective_mfu(view) is not None:
         return None
@@ -44,7 +57,17 @@ def _judge_unknown(view: View) -> Proof | None:
         note.code == "mfu.impossible" for step in view.window.judged for note in step.notes
     )
     why = "the reported MFU is impossible" if impossible else "no MFU is reported"
-    return Proof(f"{why}, so that efficient and inefficient cannot be told apart")
+    _, healthy = limits_of_mfu(view)
+    rows = _tensor_rows(view, healthy, low_supports=True)
+    seen = f"; tensor cores are {percent(rows[0].value)} active" if rows else ""
+    update_s = view.seconds(stages.UPDATE_ACTOR)
+    # Tensor activity bounds the MFU from above.
+    usual_s = update_s * max(0.0, 1 - rows[0].value / healthy) if rows else 0.0
+    return Proof(
+        f"{why}, so that efficient and inefficient cannot be told apart{seen}",
+        rows,
+        recoverable=Recoverable.around(usual_s, 0.0) if rows else None,
+    )
 
 
 def _judge_inefficient(view: View) -> Proof | None:
@@ -52,7 +75,8 @@ def _judge_inefficient(view: View) -> Proof | None:
     if mfu is None:
         return None
     low, healthy = limits_of_mfu(view)
-    recoverable_s = view.seconds("update_actor") * max(0.0, 1 - mfu / healthy)
+    update_s = view.seconds(stages.UPDATE_ACTOR)
+    recoverable = _up_to(update_s, mfu, low, healthy)
     stage, reported = view.mfu_actor_stage, view.mfu_actor
     if stage is not None and reported and stage < view.limits[_STAGE_OF_INNER] * reported:
         return Proof(
@@ -63,7 +87,9 @@ def _judge_inefficient(view: View) -> Proof | None:
                 inner("perf/mfu/actor", reported, "1", "scalars"),
             ),
             inner_agrees=True,
-            recoverable_s=view.seconds("update_actor") * (1 - stage / reported),
+            recoverable=Recoverable.around(
+                update_s * (1 - stage / reported), update_s * (1 - stage / reported) / 2
+            ),
         )
     if mfu >= healthy:
         return None
@@ -72,15 +98,21 @@ def _judge_inefficient(view: View) -> Proof | None:
         certain = view.is_moe is not None or mfu < view.limits["update.mfu.low_moe"]
         return Proof(
             f"its MFU of {percent(mfu)} is low (healthy: {percent(healthy)})",
-            _rows(view, low),
+            (*_rows(view, low), *_tensor_rows(view, healthy, low_supports=True)),
             inner_agrees=True,
             at_most="high" if certain else "medium",
-            recoverable_s=recoverable_s,
+            recoverable=recoverable,
         )
-    return _judge_between(view, mfu, healthy, recoverable_s)
+    return _judge_between(view, mfu, healthy, recoverable)
 
 
-def _judge_between(view: View, mfu: float, healthy: float, recoverable_s: float) -> Proof:
+def _up_to(update_s: float, mfu: float, low: float, healthy: float) -> Recoverable:
+    """Healthy is usual; the upper end of the low band is the least that tuning reaches."""
+    usual_s = update_s * max(0.0, 1 - mfu / healthy)
+    return Recoverable.around(usual_s, update_s * max(0.0, 1 - mfu / low))
+
+
+def _judge_between(view: View, mfu: float, healthy: float, recoverable: Recoverable) -> Proof:
     usual = view.baseline.mfu_actor if view.baseline is not None else None
     fell = (
         usual is not None
@@ -94,12 +126,14 @@ def _judge_between(view: View, mfu: float, healthy: float, recoverable_s: float)
             (row,),
             inner_agrees=True,
             at_most="medium",
-            recoverable_s=view.seconds("update_actor") * (1 - view.mfu_actor / usual),
+            recoverable=Recoverable.around(
+                view.seconds(stages.UPDATE_ACTOR) * (1 - view.mfu_actor / usual), 0.0
+            ),
         )
     return Proof(
         f"its MFU of {percent(mfu)} is neither low nor healthy (healthy: {percent(healthy)})",
-        _rows(view, healthy),
-        recoverable_s=recoverable_s,
+        (*_rows(view, healthy), *_tensor_rows(view, healthy, low_supports=True)),
+        recoverable=Recoverable.around(recoverable.usual_s, 0.0),
     )
 
 
@@ -108,12 +142,15 @@ def _judge_compute(view: View) -> Proof | None:
     if mfu is None:
         return None
     _, healthy = limits_of_mfu(view)
+    tensor = _tensor_rows(view, healthy, low_supports=False)
+    agrees = any(row.effect == "supports" for row in tensor)
+    # The reported figure leaves out what lies around the training passes.
     return Proof(
         f"its MFU of {percent(mfu)} is healthy: the GPUs compute",
-        _rows(view, healthy),
+        (*_rows(view, healthy), *tensor),
         inner_agrees=True,
-        # The reported figure leaves out what lies around the training passes.
-        at_most="high" if view.mfu_actor_stage is not None else "medium",
+        at_most="high" if view.mfu_actor_stage is not None or agrees else "medium",
+        recoverable=Recoverable(0.0, 0.0, 0.0),
     )
 
 
@@ -122,13 +159,16 @@ UNKNOWN = Rule(
     family=UPDATE,
     title="the loop waits for the update, whose efficiency is unknown",
     proof="The MFU is missing or impossible.",
-    recoverable="not estimated",
-    reads=("perf/mfu/actor",),
+    recoverable="update_actor x (1 - tensor activity / healthy MFU), from nothing up; not "
+    "estimated without GPU activity",
+    reads=("perf/mfu/actor", "tensor activity"),
+    thresholds=_BANDS,
+    sources=("mfu", "gpus"),
     next=(
-        NextLook(
+        Advice(
             "Send the model's configuration and the GPUs' names: Longpole counts the FLOPs itself."
         ),
-        NextLook("Compare the tokens a second with those of a known good run."),
+        Advice("Compare the tokens a second with those of a known good run."),
     ),
     judge=_judge_unknown,
 )
@@ -139,31 +179,15 @@ INEFFICIENT = Rule(
     title="the loop waits for an inefficient update",
     proof="The MFU is low (dense below 0.20, MoE below 0.10), or the stage's MFU is under 0.75 "
     "of the reported one. Between the bands the verdict stays low, or the own baseline decides.",
-    recoverable="update_actor x (1 - MFU / healthy MFU)",
-    reads=("perf/mfu/actor", "model configuration", "GPU model"),
+    recoverable="update_actor x (1 - MFU / healthy MFU); at least up to the end of the low band",
+    reads=("perf/mfu/actor", "model configuration", "GPU model", "tensor activity"),
     thresholds=(*_BANDS, _STAGE_OF_INNER),
+    sources=("mfu", "gpus"),
     next=(
-        NextLook(
-            "Fill micro-batches by tokens.",
-            (
-                "actor_rollout_ref.actor.use_dynamic_bsz",
-                "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
-            ),
-        ),
-        NextLook(
-            "Pack sequences, without padding.", ("actor_rollout_ref.model.use_remove_padding",)
-        ),
-        NextLook(
-            "Keep parameters and optimiser on the GPUs.",
-            (
-                "actor_rollout_ref.actor.fsdp_config.param_offload",
-                "actor_rollout_ref.actor.fsdp_config.optimizer_offload",
-            ),
-        ),
-        NextLook(
-            "Check parallel sizes and pipeline bubbles.",
-            ("actor_rollout_ref.actor.ulysses_sequence_parallel_size",),
-        ),
+        Advice("Fill micro-batches by tokens.", ("update.batch",)),
+        Advice("Pack sequences, without padding.", ("update.packing",)),
+        Advice("Keep parameters and optimiser on the GPUs.", ("update.offload",)),
+        Advice("Check parallel sizes and pipeline bubbles.", ("update.parallel",)),
     ),
     judge=_judge_inefficient,
 )
@@ -174,15 +198,13 @@ COMPUTE = Rule(
     title="the loop waits for an update that is already efficient",
     proof="The MFU of the whole stage is healthy (dense 0.35, MoE 0.20).",
     recoverable="nothing by tuning",
-    reads=("perf/mfu/actor", "model configuration", "GPU model"),
+    reads=("perf/mfu/actor", "model configuration", "GPU model", "tensor activity"),
     thresholds=_BANDS,
+    sources=("mfu", "gpus"),
     next=(
-        NextLook(
-            "Train on fewer tokens or fewer epochs.",
-            ("actor_rollout_ref.actor.ppo_epochs", "data.train_batch_size"),
-        ),
-        NextLook("Add GPUs.", ("trainer.nnodes", "trainer.n_gpus_per_node")),
-        NextLook("Train at a lower precision."),
+        Advice("Train on fewer tokens or fewer epochs.", ("update.epochs",)),
+        Advice("Add GPUs.", ("gpus",)),
+        Advice("Train at a lower precision."),
     ),
     judge=_judge_compute,
 )
