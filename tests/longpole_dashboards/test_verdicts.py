@@ -9,7 +9,7 @@ def test_every_code_stands_once_and_has_a_family() -> None:
 
 
 def test_titles_and_badges() -> None:
-    assert verdict_title("rollout.long_tail") == "Rollout waits for a few long samples"
+    assert verdict_title("rollout.long_tail") == "The rollout waits for a few long samples"
     assert verdict_title(None) == "No verdict yet"
     assert verdict_title("something.new") == "something.new"
     assert verdict_badge("rollout.long_tail") == "long tail"

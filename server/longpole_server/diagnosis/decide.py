@@ -95,8 +95,17 @@ def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
             cause, behind = found
             evidence = (*evidence, *behind.evidence)
             looks = (*looks, *cause.next)
-            proof = replace(proof, because=f"{proof.because}; behind it, {behind.because}")
+            proof = replace(
+                proof,
+                because=f"{proof.because}; behind it, {behind.because}",
+                at_most=_lower(proof.at_most, behind),
+            )
     return _make_decision(view, rule, cause, proof, other_side, evidence, looks, None)
+
+
+def _lower(at_most: Confidence, cause: Proof) -> Confidence:
+    """Return how sure a verdict with a cause can be: no surer than the cause is proven."""
+    return at_most if cause.inner_agrees and cause.at_most == "high" else "medium"
 
 
 def _make_decision(

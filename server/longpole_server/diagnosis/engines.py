@@ -24,8 +24,8 @@ class Engines:
         running_mean, running_max: Requests decoded together, summed over the replicas.
         waiting_mean: Requests in the queues, summed.
         idle_ratio: Part of the replicas' time with nothing running and nothing waiting.
-        most_idle_ratio, queue_beside_idle: The longest idle replica's part; requests that waited
-            on average at the replica with the longest queue.
+        queue_beside_idle_s: Seconds in which one replica had a queue while another one had nothing
+            to do, at least: queues stand at the beginning of gen, idle time at its end.
         longest_queue: The replica with that queue.
         prefix_hit_ratio: Prompt tokens found in the prefix caches, 0..1.
         prefill_ratio: Part of the requests' compute time spent on prompts, 0..1.
@@ -46,8 +46,7 @@ class Engines:
     running_max: float | None = None
     waiting_mean: float | None = None
     idle_ratio: float | None = None
-    most_idle_ratio: float | None = None
-    queue_beside_idle: float | None = None
+    queue_beside_idle_s: float | None = None
     longest_queue: str | None = None
     prefix_hit_ratio: float | None = None
     prefill_ratio: float | None = None
@@ -74,8 +73,7 @@ def measure_engines(windows: Sequence[EngineWindow]) -> Engines | None:
     if not known:
         return None
     idle = [(w.idle_s or 0.0) / w.seconds for w in known if w.idle_s is not None]
-    queues = [(w.waiting_mean, w.replica) for w in known if w.waiting_mean is not None]
-    longest = max(queues, default=(None, None), key=lambda queue: queue[0] or 0.0)
+    queue_s, longest = _queue_beside_idle(known)
     return Engines(
         num_replicas=len(known),
         seconds=statistics.median(window.seconds for window in known),
@@ -90,14 +88,28 @@ def measure_engines(windows: Sequence[EngineWindow]) -> Engines | None:
         running_max=_over(known, "running_max", math.fsum),
         waiting_mean=_over(known, "waiting_mean", math.fsum),
         idle_ratio=statistics.fmean(idle) if idle else None,
-        most_idle_ratio=max(idle, default=None),
-        queue_beside_idle=longest[0],
-        longest_queue=longest[1],
+        queue_beside_idle_s=queue_s,
+        longest_queue=longest,
         prefix_hit_ratio=_hit_ratio(known),
         prefill_ratio=_over(known, "prefill_ratio", statistics.fmean),
         fill_ratio=_fill_ratio(known),
         busy_s=_busy_seconds(known),
     )
+
+
+def _queue_beside_idle(windows: Sequence[EngineWindow]) -> tuple[float | None, str | None]:
+    """Return how long a queue and an idle replica must have stood side by side, and whose queue.
+
+    Both lie in one window: what their lengths exceed it by, they share.
+    """
+    queues = [(w.queued_s, w.replica) for w in windows if w.queued_s is not None]
+    idle = [(w.idle_s, w.replica) for w in windows if w.idle_s is not None]
+    if not queues or not idle:
+        return None, None
+    queued_s, replica = max(queues)
+    idle_s = max((seconds for seconds, other in idle if other != replica), default=0.0)
+    longest_s = max(window.seconds for window in windows)
+    return max(0.0, queued_s + idle_s - longest_s), replica
 
 
 def combine_engines(parts: Sequence[Engines]) -> Engines | None:

@@ -88,6 +88,9 @@ def _family_of(stage: str, view: View) -> str:
         known = [part for part in kind.includes if view.seconds(part) > 0]
         if known:
             return stages.STAGES[max(known, key=view.seconds)].family
+    if stage == stages.GEN and view.separate_pools:
+        # The trainer's gen is its exposed wait there.
+        return WAIT
     if kind.family == WAIT and stage == stages.TRAINER_WAIT and not view.separate_pools:
         # On shared GPUs the trainer waits for nothing but the rollout.
         return ROLLOUT

@@ -11,7 +11,7 @@ from typing import Literal
 
 InnerSource = Literal["trajectories", "agent_loop", "engines"]
 
-_NAMES = frozenset({"slowest_replica", "slowest_tool"})
+_NAMES = frozenset({"slowest_replica", "queued_replica", "slowest_tool"})
 _LARGEST = 1e100
 
 
@@ -42,7 +42,7 @@ class InsideGen:
         queue_s, other_queue_s: Seconds that a mean sample waits at the replica with the longest
             queue, and at the others.
         span_s: First start to last end of the samples.
-        slowest_replica, slowest_tool: Their names.
+        slowest_replica, queued_replica, slowest_tool: Their names.
     """
 
     slowest_s: float | None = None
@@ -74,6 +74,7 @@ class InsideGen:
     other_queue_s: float | None = None
     span_s: float | None = None
     slowest_replica: str | None = None
+    queued_replica: str | None = None
     slowest_tool: str | None = None
 
     @property
@@ -104,7 +105,10 @@ def combine(parts: Sequence[InsideGen]) -> InsideGen:
         field.name: median(field.name) for field in fields(InsideGen) if field.name not in _NAMES
     }
     return InsideGen(
-        **numbers, slowest_replica=mode("slowest_replica"), slowest_tool=mode("slowest_tool")
+        **numbers,
+        slowest_replica=mode("slowest_replica"),
+        queued_replica=mode("queued_replica"),
+        slowest_tool=mode("slowest_tool"),
     )
 
 
@@ -146,5 +150,6 @@ def read_usable(scalars: Mapping[str, float], name: str) -> float | None:
 
 
 def divide(value: float | None, by: float | None) -> float | None:
-    """Return a quotient, None where a side is unknown or the divisor is 0."""
-    return value / by if value is not None and by else None
+    """Return a quotient, None where a side is unknown or the divisor as good as 0."""
+    quotient = value / by if value is not None and by else None
+    return quotient if is_usable(quotient) else None

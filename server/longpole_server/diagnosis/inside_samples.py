@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.replicas import ReplicaPace, find_slowest_replica
+from longpole_server.analysis.replicas_queue import find_queue_imbalance
 from longpole_server.diagnosis.inside_gen import InsideGen, add_recomputed, divide, read_usable
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import StepFacts, TrajectoryFacts
@@ -45,7 +46,7 @@ def look_into_samples(
     queue_s = _column(samples.queue_s)
     mean_tokens = _mean(tokens)
     pace = find_slowest_replica(samples.replicas, decode_s, tokens)
-    longest_queue_s, other_queue_s = _compare_queues(samples, queue_s)
+    queues = find_queue_imbalance(samples)
     found = InsideGen(
         slowest_s=float(durations_s[slowest]),
         mean_s=_mean(durations_s),
@@ -69,13 +70,12 @@ def look_into_samples(
         replica_ratio=None if pace is None else pace.ratio,
         replica_length_ratio=None if pace is None else pace.length_ratio,
         replica_saving_s=None if pace is None else _saving_at_pace(samples, durations_s, pace),
-        queue_s=longest_queue_s,
-        other_queue_s=other_queue_s,
+        queue_s=None if queues is None else queues.mean_queue_s,
+        other_queue_s=None if queues is None else queues.other_queue_s,
+        queued_replica=None if queues is None else queues.replica,
         span_s=span_seconds(samples),
         slowest_replica=None if pace is None else pace.replica,
-        slowest_tool=_most_common([samples.tools[row] for row in end.tolist()])
-        if samples.tools
-        else None,
+        slowest_tool=_most_common_tool(samples, end),
     )
     prompt = _mean(_column(samples.input_tokens))
     if prompt is None:
@@ -93,8 +93,9 @@ def _mean(values: NDArray[np.float64]) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _most_common(names: Sequence[str | None]) -> str | None:
-    known = [name for name in names if name is not None]
+def _most_common_tool(samples: TrajectoryFacts, at: NDArray[np.intp]) -> str | None:
+    rows: list[int] = at.tolist()
+    known = [tool for row in rows if samples.tools and (tool := samples.tools[row]) is not None]
     return statistics.mode(known) if known else None
 
 
@@ -144,19 +145,3 @@ def _saving_at_pace(
     is_slow = np.array([replica == pace.replica for replica in samples.replicas])
     gained_s = np.where(is_slow, durations_s * (1 - 1 / max(1.0, pace.ratio)), 0.0)
     return _saving_without(samples, gained_s) or 0.0
-
-
-def _compare_queues(
-    samples: TrajectoryFacts, queue_s: NDArray[np.float64]
-) -> tuple[float | None, float | None]:
-    """Return the longest mean wait of a replica's samples, and the median of the others'."""
-    if not (np.nan_to_num(queue_s) > 0).any():
-        return None, None
-    rows_of: dict[str, list[int]] = {}
-    for row, replica in enumerate(samples.replicas):
-        if replica is not None and not np.isnan(queue_s[row]):
-            rows_of.setdefault(replica, []).append(row)
-    waits = sorted(float(queue_s[rows].mean()) for rows in rows_of.values())
-    if len(waits) < 2:
-        return None, None
-    return waits[-1], statistics.median(waits[:-1])

@@ -7,7 +7,7 @@ from longpole_server.analysis.modes import has_separate_pools, infer_mode
 from longpole_server.diagnosis.engines import Engines, measure_engines
 from longpole_server.diagnosis.inside_agent_loop import AGENT_LOOP, look_into_agent_loop
 from longpole_server.diagnosis.inside_engines import add_engines
-from longpole_server.diagnosis.inside_gen import InnerSource, InsideGen, is_usable
+from longpole_server.diagnosis.inside_gen import InnerSource, InsideGen, is_usable, read_usable
 from longpole_server.diagnosis.inside_samples import look_into_samples, span_seconds
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import RunFacts, StepFacts
@@ -94,9 +94,11 @@ def read_truncated_ratio(run: RunFacts, facts: StepFacts) -> float | None:
         if cap and lengths:
             return sum(tokens >= cap for tokens in lengths) / len(lengths)
     ratio = metrics.read_metric("truncated_ratio", facts.scalars)
-    if ratio is None or "response_length/clip_ratio" not in facts.scalars:
+    if ratio is None or not 0.0 <= ratio <= 1.0:
+        return None
+    if "response_length/clip_ratio" not in facts.scalars:
         return ratio
-    longest = facts.scalars.get("response_length/max")
+    longest = read_usable(facts.scalars, "response_length/max")
     if cap:
         return ratio if longest is None or longest >= cap else 0.0
     clips_at_cap = any(key.startswith(AGENT_LOOP) for key in facts.scalars)

@@ -53,7 +53,7 @@ def measure_overlap(view: View) -> Overlap | None:
     train_s = view.seconds(*_TRAINING)
     if rollout_s is None or train_s <= 0 or rollout_s <= 0:
         return None
-    wait_s = view.seconds(stages.TRAINER_WAIT)
+    wait_s = view.wait_s
     beside_s = max(0.0, rollout_s - wait_s)
     ratio = min(1.0, beside_s / min(train_s, rollout_s))
     return Overlap(train_s, rollout_s, wait_s, ratio, source)

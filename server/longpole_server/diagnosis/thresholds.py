@@ -107,6 +107,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "a tenth of what the loop waits for",
     ),
     Threshold(
+        "rollout.imbalance.queue_factor",
+        3.0,
+        "1",
+        "a queue this much longer than the usual replica's is no accident of lengths",
+        "queues differ by half on evenly loaded replicas",
+    ),
+    Threshold(
         "rollout.imbalance.idle_ratio",
         0.20,
         "1",

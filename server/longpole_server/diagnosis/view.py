@@ -61,8 +61,8 @@ class View:
 
     @cached_property
     def mode(self) -> str | None:
-        """The mode as declared, else inferred."""
-        return self.run.mode or infer_mode(self.names)
+        """The mode as declared, else inferred from what is logged or from the GPUs' roles."""
+        return self.run.mode or infer_mode(self.names) or self._mode_of_roles
 
     @cached_property
     def system(self) -> str | None:
@@ -188,6 +188,17 @@ class View:
         """Return the part of the step that the named stages take together."""
         return sum(self.window.shares.get(name, 0.0) for name in names)
 
+    @property
+    def wait_share(self) -> float:
+        """The trainer's exposed wait as a part of the step: with separate pools its gen is one."""
+        names = (stages.TRAINER_WAIT, stages.GEN) if self.separate_pools else (stages.TRAINER_WAIT,)
+        return self.share(*names)
+
+    @property
+    def wait_s(self) -> float:
+        """The same in seconds a step."""
+        return self.wait_share * self.step_s
+
     def scalar(self, name: str) -> float | None:
         """Return the mean of a logged scalar over the judged steps."""
         if name not in self.names:
@@ -219,6 +230,13 @@ class View:
         return [
             window for facts in self.facts for window in facts.gpu_windows if window.stage in names
         ]
+
+    @cached_property
+    def _mode_of_roles(self) -> str | None:
+        """GPUs that only train beside GPUs that only generate prove separate pools."""
+        roles = {window.role for facts in self.facts for window in facts.gpu_windows}
+        roles |= {gpu.role for facts in self.facts for gpu in facts.gpus}
+        return "separate_async" if {"trainer", "rollout"} <= roles else None
 
     @cached_property
     def _sampled(self) -> tuple[Look, ...]:

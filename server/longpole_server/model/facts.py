@@ -100,6 +100,7 @@ class EngineWindow:
         recomputed_tokens: Tokens computed again for preempted requests, by the engine's counter.
         prefill_ratio: Part of the requests' compute time that went into prompts, 0..1.
         kv_usage_idle_ratio: Of the KV pool, still taken while nothing ran and nothing waited.
+        queued_s: Seconds with requests waiting.
     """
 
     replica: str
@@ -119,6 +120,7 @@ class EngineWindow:
     recomputed_tokens: float | None = None
     prefill_ratio: float | None = None
     kv_usage_idle_ratio: float | None = None
+    queued_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def diagnose(run_id: str = LIVE_RUN) -> Diagnosis:
 
 def test_the_card_says_what_how_sure_and_what_it_would_give_back() -> None:
     shown = words(verdict_card(diagnose()))
-    assert "Rollout waits for a few long samples" in shown
+    assert "The rollout waits for a few long samples" in shown
     assert "high confidence" in shown
     assert "≈ 21.4 s a step" in shown
     assert "GPU-hours a day" in shown

@@ -1,10 +1,16 @@
 """Findings: what is worth knowing beside the verdict. Each kind is data with a function."""
 
 from longpole_server.diagnosis.finding_kind import FindingKind
-from longpole_server.diagnosis.findings import balance, gpus, kv_cache, notes, policy_lag
+from longpole_server.diagnosis.findings import (
+    against_past,
+    balance,
+    gpus,
+    kv_cache,
+    notes,
+    policy_lag,
+)
 from longpole_server.diagnosis.findings.notes import find_from_notes
 from longpole_server.diagnosis.health import HEALTH_KINDS
-from longpole_server.diagnosis.regressions import find_regressions
 from longpole_server.diagnosis.view import View
 from longpole_server.model.diagnosis import Finding
 from longpole_server.model.step import Note
@@ -27,6 +33,7 @@ FINDINGS: tuple[FindingKind, ...] = (
     policy_lag.EXCEEDED,
     policy_lag.MISMATCH,
     policy_lag.FILTERED,
+    against_past.REGRESSION,
     *HEALTH_KINDS,
 )
 
@@ -41,5 +48,4 @@ def find_all(view: View, notes_of_window: tuple[Note, ...]) -> tuple[Finding, ..
     return (
         *find_from_notes(view, notes_of_window),
         *(finding for kind in FINDINGS for finding in kind.find(view)),
-        *find_regressions(view),
     )

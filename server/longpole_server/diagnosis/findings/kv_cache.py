@@ -1,13 +1,23 @@
 """kv.*, prefix_cache.cold and group.routing: what the engines' caches tell."""
 
 import statistics
+from dataclasses import replace
 
+from longpole.conventions import stages
+from longpole_server.analysis.longtail_waste import count_rollout_gpus
+from longpole_server.analysis.peaks import find_peak
+from longpole_server.analysis.routing import (
+    GroupRouting,
+    estimate_prefill_s,
+    measure_group_routing,
+)
 from longpole_server.diagnosis.finding_kind import FindingKind, make_finding
 from longpole_server.diagnosis.proof import inner, threshold
 from longpole_server.diagnosis.trends import fit_trend
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
 from longpole_server.model.diagnosis import Finding, Reference
+from longpole_server.model.facts import StepFacts, TrajectoryFacts
 
 _PRESSURE = "kv.pressure.ratio"
 _LEAK = "kv.leak.rise_ratio"
@@ -16,6 +26,8 @@ _MONOTONE = "trend.monotone_ratio"
 _COLD = "prefix_cache.cold_ratio"
 _PREFILL = "group.prefill_ratio"
 _SPREAD = "group.spread"
+# Steps that are looked at for their groups: routing is a setting, it does not change by step.
+_MAX_ROUTED = 5
 
 
 def _find_pressure(view: View) -> list[Finding]:
@@ -59,77 +71,84 @@ def _find_leak(view: View) -> list[Finding]:
     return [make_finding(view, "kv.leak", "warning", summary, (row,))]
 
 
-def _group_size(view: View) -> float | None:
-    """Return how many samples share a prompt, None when nobody says."""
-    sizes: list[float] = []
-    for facts in view.facts:
-        samples = facts.trajectories
-        if samples is not None and len(samples.group_ids):
-            known = [group for group in samples.group_ids if group is not None]
-            if known:
-                sizes.append(len(known) / len(set(known)))
-    return statistics.median(sizes) if sizes else None
+def _routing(view: View) -> GroupRouting | None:
+    """Return how a usual step's groups are routed, None when nobody says."""
+    found = [
+        routing
+        for facts in view.facts[-_MAX_ROUTED:]
+        if facts.trajectories is not None
+        and (routing := _measure(view, facts, facts.trajectories)) is not None
+    ]
+    found.sort(key=lambda routing: routing.mean_replicas)
+    return found[len(found) // 2] if found else None
+
+
+def _measure(view: View, facts: StepFacts, samples: TrajectoryFacts) -> GroupRouting | None:
+    windows = facts.engine_windows
+    known = [w.prefill_ratio for w in windows if w.prefill_ratio is not None]
+    if known:
+        return measure_group_routing(samples, windows, statistics.fmean(known))
+    routing = measure_group_routing(samples, windows)
+    gen = facts.step.stage(stages.GEN) or facts.step.stage(stages.TRAINER_WAIT)
+    if routing is None or gen is None or gen.inclusive_s <= 0:
+        return routing
+    prefill_s = estimate_prefill_s(
+        view.run.model_config,
+        samples,
+        routing.expected_hit_ratio,
+        count_rollout_gpus(view.run, facts, view.mode).count,
+        find_peak(view.run.gpu_model),
+    )
+    if prefill_s is None:
+        return routing
+    return replace(routing, prefill_ratio=min(1.0, prefill_s / gen.inclusive_s))
 
 
 def _find_cold(view: View) -> list[Finding]:
-    engines, size = view.engines, _group_size(view)
-    if engines is None or engines.prefix_hit_ratio is None or size is None or size < 2:
+    """Groups or turns make hits possible, and the caches do not have them."""
+    routing = _routing(view)
+    if routing is None or routing.seen_hit_ratio is None:
         return []
-    if engines.prefill_ratio is not None and engines.prefill_ratio < view.limits[_PREFILL]:
-        return []
-    possible = 1 - 1 / size
-    seen = engines.prefix_hit_ratio
+    seen, possible = routing.seen_hit_ratio, routing.expected_hit_ratio
     if seen >= view.limits[_COLD] * possible:
+        return []
+    prefill = routing.prefill_ratio
+    if prefill is not None and prefill < view.limits[_PREFILL]:
         return []
     row = inner("engines/prefix_hit_ratio", seen, "1", "engines", Reference("peer", possible))
     summary = (
-        f"Prefix caches serve {percent(seen)} of the prompt tokens; with {size:.0f} samples a "
-        f"prompt they could serve {percent(possible)}."
+        f"Prefix caches serve {percent(seen)} of the prompt tokens; as the groups are routed they "
+        f"could serve {percent(possible)}."
     )
-    severity = "info" if engines.prefill_ratio is None else "warning"
+    severity = "info" if prefill is None else "warning"
     return [make_finding(view, "prefix_cache.cold", severity, summary, (row,))]
 
 
 def _find_routing(view: View) -> list[Finding]:
-    engines, size = view.engines, _group_size(view)
-    spread = _replicas_per_group(view)
-    if spread is None or size is None or spread < view.limits[_SPREAD]:
+    routing = _routing(view)
+    if routing is None or routing.mean_replicas < view.limits[_SPREAD]:
         return []
-    prefill = engines.prefill_ratio if engines is not None else None
+    prefill, seen = routing.prefill_ratio, routing.seen_hit_ratio
     if prefill is None or prefill < view.limits[_PREFILL]:
         return []
-    expected = max(0.0, 1 - spread / size)
-    rows = [inner("rollout/replicas_per_group", spread, "1", "trajectories", Reference("peer", 1))]
-    seen = ""
-    if engines is not None and engines.prefix_hit_ratio is not None:
-        hit = engines.prefix_hit_ratio
-        rows.append(
-            inner("engines/prefix_hit_ratio", hit, "1", "engines", Reference("peer", expected))
-        )
-        seen = f", seen are {percent(hit)}"
-    rows.append(inner("engines/prefill_ratio", prefill, "1", "engines", threshold(view, _PREFILL)))
+    spread, expected = routing.mean_replicas, routing.expected_hit_ratio
+    rows = [
+        inner("rollout/replicas_per_group", spread, "1", "trajectories", Reference("peer", 1.0)),
+        inner("rollout/prefill_ratio", prefill, "1", "trajectories", threshold(view, _PREFILL)),
+    ]
+    if seen is not None:
+        reference = Reference("peer", expected)
+        rows.append(inner("engines/prefix_hit_ratio", seen, "1", "engines", reference))
+    size = routing.num_samples / routing.num_groups
+    gain = routing.recoverable_ratio
     summary = (
-        f"The {size:.0f} samples of a prompt are spread over {spread:.1f} replicas: their prompt "
-        f"is computed as often, and a hit rate of {percent(expected)} is the best{seen}. One "
-        f"replica a prompt makes {percent(1 - 1 / size)} possible."
+        f"The {size:.0f} samples of a prompt are spread over {spread:.1f} replicas, each of which "
+        f"computes it anew: caches can serve {percent(expected)} of the prompts"
+        + ("" if seen is None else f" (seen: {percent(seen)})")
+        + f", with one replica a prompt {percent(routing.best_hit_ratio)}"
+        + ("." if gain is None else f", which would give back {percent(gain)} of gen.")
     )
     return [make_finding(view, "group.routing", "warning", summary, tuple(rows))]
-
-
-def _replicas_per_group(view: View) -> float | None:
-    """Return over how many replicas a mean group is spread."""
-    found: list[float] = []
-    for facts in view.facts:
-        samples = facts.trajectories
-        if samples is None or not len(samples.group_ids):
-            continue
-        replicas: dict[str, set[str]] = {}
-        for group, replica in zip(samples.group_ids, samples.replicas, strict=True):
-            if group is not None and replica is not None:
-                replicas.setdefault(group, set()).add(replica)
-        if replicas:
-            found.append(statistics.fmean(map(len, replicas.values())))
-    return statistics.fmean(found) if found else None
 
 
 PRESSURE = FindingKind(
@@ -152,7 +171,8 @@ LEAK = FindingKind(
 COLD = FindingKind(
     "prefix_cache.cold",
     "prefix caches serve less than they could",
-    "The seen hit rate is under half of 1 - 1 / samples a prompt, where prefill matters.",
+    "The seen hit rate is under half of what the routing of groups makes possible, where prefill "
+    "matters.",
     ("prefix cache hits and queries", "trajectory groups"),
     _find_cold,
     (_COLD, _PREFILL),

@@ -10,6 +10,7 @@ from longpole_server.model.diagnosis import Evidence, Reference
 
 _LIMIT = "rollout.imbalance.ratio"
 _QUEUE = "rollout.queue.ratio"
+_QUEUES = "rollout.imbalance.queue_factor"
 _IDLE = "rollout.imbalance.idle_ratio"
 _ROLLOUT_ROLES = frozenset({"rollout", "hybrid"})
 
@@ -78,46 +79,55 @@ def _clock_row(view: View) -> Evidence | None:
 
 def _judge_queue(view: View) -> Proof | None:
     """One replica's queue waits while others have nothing to do."""
-    inside, engines = view.inside, view.engines
+    return _judge_sample_queue(view) or _judge_engine_queue(view)
+
+
+def _judge_sample_queue(view: View) -> Proof | None:
+    inside = view.inside
     gen_s = view.seconds(stages.GEN, stages.TRAINER_WAIT)
-    if inside is not None and inside.queue_s is not None and inside.other_queue_s is not None:
-        queue_s, other_s = inside.queue_s, inside.other_queue_s
-        if queue_s >= view.limits[_QUEUE] * gen_s and other_s <= queue_s / 3 and gen_s > 0:
-            return Proof(
-                f"samples wait {seconds(queue_s)} in one replica's queue, and "
-                f"{seconds(other_s)} in the others'",
-                (
-                    inner(
-                        "rollout/replica_queue_s",
-                        queue_s,
-                        "s",
-                        view.inner_source,
-                        Reference("peer", other_s),
-                    ),
-                ),
-                inner_agrees=True,
-                recoverable=Recoverable.around(queue_s - other_s, (queue_s - other_s) / 2),
-            )
-    if engines is None or engines.most_idle_ratio is None or not engines.queue_beside_idle:
+    if inside is None or inside.queue_s is None or inside.other_queue_s is None or gen_s <= 0:
         return None
-    if engines.most_idle_ratio < view.limits[_IDLE] or engines.queue_beside_idle < 1:
+    queue_s, other_s = inside.queue_s, inside.other_queue_s
+    if queue_s < view.limits[_QUEUE] * gen_s or other_s > queue_s / view.limits[_QUEUES]:
         return None
-    idle_s = engines.most_idle_ratio * engines.seconds
     return Proof(
-        f"replica {engines.longest_queue} has {engines.queue_beside_idle:.0f} requests waiting on "
-        f"average, while another one is idle during {percent(engines.most_idle_ratio)} of the time",
+        f"samples wait {seconds(queue_s)} in the queue of replica {inside.queued_replica}, and "
+        f"{seconds(other_s)} in the others'",
         (
-            inner("rollout/replica_waiting", engines.queue_beside_idle, "requests", "engines"),
             inner(
-                "rollout/replica_idle_ratio",
-                engines.most_idle_ratio,
+                "rollout/replica_queue_s",
+                queue_s,
+                "s",
+                view.inner_source,
+                Reference("peer", other_s),
+            ),
+        ),
+        inner_agrees=True,
+        recoverable=Recoverable.around(queue_s - other_s, (queue_s - other_s) / 2),
+    )
+
+
+def _judge_engine_queue(view: View) -> Proof | None:
+    engines = view.engines
+    if engines is None or engines.queue_beside_idle_s is None or engines.seconds <= 0:
+        return None
+    beside_s = engines.queue_beside_idle_s
+    if beside_s < view.limits[_IDLE] * engines.seconds:
+        return None
+    return Proof(
+        f"requests wait in the queue of replica {engines.longest_queue}, while another replica has "
+        f"nothing to do for {seconds(beside_s)} or more",
+        (
+            inner(
+                "rollout/queue_beside_idle_ratio",
+                beside_s / engines.seconds,
                 "1",
                 "engines",
                 threshold(view, _IDLE),
             ),
         ),
         inner_agrees=True,
-        recoverable=Recoverable.around(idle_s / 2, 0.0, idle_s),
+        recoverable=Recoverable.around(beside_s / 2, 0.0, beside_s),
     )
 
 
@@ -135,7 +145,7 @@ RULE = Rule(
         "engine running and waiting requests by replica",
         "SM clock by GPU",
     ),
-    thresholds=(_LIMIT, _QUEUE, _IDLE, "straggler.clock_ratio"),
+    thresholds=(_LIMIT, _QUEUE, _QUEUES, _IDLE, "straggler.clock_ratio"),
     sources=("trajectories", "engines", "gpus"),
     next=(
         Advice("Look at the GPUs of that replica: clock, throttling, neighbours."),

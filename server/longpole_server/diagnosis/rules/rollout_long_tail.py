@@ -1,6 +1,5 @@
 """rollout.long_tail: everybody waits for a few long samples."""
 
-from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
 from longpole_server.diagnosis.inside_gen import InsideGen
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
@@ -30,21 +29,24 @@ def _judge(view: View) -> Proof | None:
         return None
     if view.mode in _STREAMING and not _is_exposed(view, inside):
         return None
-    # Slots that empty are no proof that the last samples are the longest.
-    by_engines = view.inside_source == "engines"
+    # Slots that empty are no proof that the last samples are the longest, and without replicas a
+    # slow one looks like a long sample whose tokens fall short of its time.
+    is_weak = view.inside_source == "engines" or (
+        view.inside_source == "agent_loop" and token_ratio < time_ratio
+    )
     return Proof(
         f"the slowest sample runs {times(time_ratio)} as long as the mean, with "
         f"{times(token_ratio)} its tokens, and fills {percent(span)} of gen",
         _evidence(view, inside, span, time_ratio, token_ratio),
         inner_agrees=True,
-        at_most="medium" if by_engines else "high",
+        at_most="medium" if is_weak else "high",
         recoverable=_recoverable(view, inside),
     )
 
 
 def _is_exposed(view: View, inside: InsideGen) -> bool:
     """Tell whether the trainer's wait is about the last samples, though a buffer lies between."""
-    wait_s = view.seconds(stages.TRAINER_WAIT, stages.GEN)
+    wait_s = view.wait_s
     if inside.stop_saving_s is None or wait_s <= 0:
         return False
     return inside.stop_saving_s >= view.limits[_EXPOSED] * wait_s
