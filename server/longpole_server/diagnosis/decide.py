@@ -97,10 +97,17 @@ def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
             looks = (*looks, *cause.next)
             proof = replace(
                 proof,
-                because=f"{proof.because}; behind it, {behind.because}",
+                because=f"{proof.because}; {_behind(view)}, {behind.because}",
                 at_most=_lower(proof.at_most, behind),
             )
     return _make_decision(view, rule, cause, proof, other_side, evidence, looks, None)
+
+
+def _behind(view: View) -> str:
+    """One step ahead, agent-loop figures belong to the generation of the step before."""
+    if view.mode == "one_step_off" and view.inside_source == "agent_loop":
+        return "behind it, in the generation of the step before"
+    return "behind it"
 
 
 def _lower(at_most: Confidence, cause: Proof) -> Confidence:

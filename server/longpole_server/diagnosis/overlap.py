@@ -24,6 +24,8 @@ _TRAINING = (
 )
 # The engines' window is the whole step in these modes, or they tell too little.
 _WHOLE_STEP = 0.9
+# How far a wait may exceed the task that is waited for, by timers around it.
+_TIMER_SLACK = 1.05
 # Capacity-weighted, over the whole version: active over most concurrent samples.
 _UTILIZATION = "fully_async/dynamic_resource/rollout_resource_utilization"
 
@@ -77,7 +79,8 @@ def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
 
 def _rollout_seconds(view: View) -> tuple[float | None, str]:
     background_s = view.scalar(BACKGROUND_GEN)
-    if background_s is not None:
+    # Nobody waits longer for a task than it takes: then these timers do not mean the same batch.
+    if background_s is not None and view.wait_s <= _TIMER_SLACK * background_s:
         return background_s, "scalars"
     engines = view.engines
     if (

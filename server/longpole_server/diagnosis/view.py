@@ -95,12 +95,8 @@ class View:
 
     @property
     def inner_source(self) -> str:
-        """The same as evidence names it."""
-        if self.inside_source is None:
-            return ""
-        if self.inside_source == "agent_loop" and self.mode == "one_step_off":
-            return "agent_loop of the step before"
-        return self.inside_source
+        """The same as evidence names it, empty when nobody tells."""
+        return self.inside_source or ""
 
     @cached_property
     def inside(self) -> InsideGen | None:

@@ -42,8 +42,8 @@ TRAJECTORY_KEYS = keys(
 )
 DIAGNOSIS_KEYS = keys(
     "schema run window verdict cause confidence summary recoverable_s_per_step "
-    "recoverable_gpu_hours_per_day shares outside throughput mfu evidence findings "
-    "next data_quality annotations steps"
+    "recoverable_s_per_step_range recoverable_gpu_hours_per_day recoverable_formula shares outside "
+    "throughput mfu evidence sources findings next data_quality annotations steps"
 )
 COMPARED_WINDOW_KEYS = keys(
     "run_id name from to num_judged excluded attempts tokens gpus step_s outside_s "
@@ -103,9 +103,7 @@ def test_a_run_id_may_come_with_its_slashes_plain(client: TestClient, run_path: 
 
 def test_steps(client: TestClient, run_path: str):
     page = get(client, f"{run_path}/steps")
-    assert set(page) == {"steps", "next", "annotations"}
-    # Too few steps for a vote.
-    assert page["annotations"] == []
+    assert set(page) == {"steps", "next"}
     assert [step["step"] for step in page["steps"]] == [1, 2, 3, 4]
     closed, opened = page["steps"][0], page["steps"][3]
     assert set(closed) == set(opened) == STEP_KEYS
