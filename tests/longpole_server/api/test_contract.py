@@ -103,7 +103,9 @@ def test_a_run_id_may_come_with_its_slashes_plain(client: TestClient, run_path: 
 
 def test_steps(client: TestClient, run_path: str):
     page = get(client, f"{run_path}/steps")
-    assert set(page) == {"steps", "next"}
+    assert set(page) == {"steps", "next", "annotations"}
+    # Too few steps for a vote.
+    assert page["annotations"] == []
     assert [step["step"] for step in page["steps"]] == [1, 2, 3, 4]
     closed, opened = page["steps"][0], page["steps"][3]
     assert set(closed) == set(opened) == STEP_KEYS
