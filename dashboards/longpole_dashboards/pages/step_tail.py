@@ -66,12 +66,8 @@ def _bandwidth(tail: StepTail) -> Component | None:
     return html.Div(
         [
             html.Div(html.I(style=_wide(tail.decode_bandwidth_ratio)), className="lp-waste-bar"),
-            html.Span(
-                [
-                    html.B(format_ratio(tail.decode_bandwidth_ratio)),
-                    hinted(" of memory bandwidth", DEFINITIONS["decode_bandwidth"]),
-                ]
-            ),
+            html.B(format_ratio(tail.decode_bandwidth_ratio)),
+            hinted("of memory bandwidth", DEFINITIONS["decode_bandwidth"]),
         ],
         className="lp-waste-row lp-bandwidth",
     )
