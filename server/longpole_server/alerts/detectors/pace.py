@@ -1,12 +1,13 @@
 """Throughput and weight sync against what this run usually does."""
 
+import math
 import statistics
 from dataclasses import dataclass
 
 from longpole.conventions.stages import UPDATE_WEIGHTS
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History
-from longpole_server.alerts.inputs import read_series
+from longpole_server.alerts.inputs import measure_spread, read_series
 from longpole_server.alerts.rule import Judgement, not_judgeable
 
 _THROUGHPUT = "throughput_tokens_per_s_per_gpu"
@@ -19,6 +20,8 @@ _SHAPES = (
 )
 # Newest steps that are looked at.
 _PAST_STEPS = 60
+# Standard deviation of a median, as a multiple of that of the mean.
+_DEVIATION_OF_MEDIAN = 1.2533
 # The part of a fall that longer answers may explain before it counts as theirs.
 _EXPLAINED = 0.7
 
@@ -30,6 +33,7 @@ class ThroughputFall:
     Attributes:
         fire_ratio, clear_ratio: Parts of the reference.
         recent: Newest steps whose median is judged.
+        deviations: A fall within so many of the median's own standard deviations is scatter.
         frozen: Compared with the first steady steps, else with the twenty before the recent ones.
     """
 
@@ -37,6 +41,7 @@ class ThroughputFall:
     clear_ratio: float
     recent: int
     frozen: bool
+    deviations: float = 4.0
     min_reference: int = 10
     fire: float | None = None
     clear: float | None = None
@@ -50,11 +55,15 @@ class ThroughputFall:
             return not_judgeable(
                 f"{len(reference)} of {self.min_reference} reference steps are known", self.unit
             )
-        usual, value = statistics.median(reference), statistics.median(recent)
+        value = statistics.median(recent)
+        usual, deviation = measure_spread(reference)
+        # How far the median of so few steps strays by itself.
+        stray = self.deviations * _DEVIATION_OF_MEDIAN * deviation / math.sqrt(self.recent)
+        fire = min(self.fire_ratio * usual, usual - stray)
         judgement = compare(
             value,
-            self.fire_ratio * usual,
-            self.clear_ratio * usual,
+            fire,
+            max(fire, min(self.clear_ratio * usual, (usual + fire) / 2)),
             self.unit,
             "below",
             baseline=usual,
