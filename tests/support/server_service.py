@@ -101,7 +101,7 @@ def build_bench(
     )
     desk = open_alert_desk(
         book,
-        HistoryReader(reader, alert_store.reader, runs),
+        HistoryReader(reader, alert_store.reader, runs, clock.now_s),
         AlertSources(runs, revisions, lambda: OwnReading(0, 0)),
         channels,
         "http://dashboard",

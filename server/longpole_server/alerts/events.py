@@ -4,14 +4,16 @@ import hashlib
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
+from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import Moment, RunContext
-from longpole_server.alerts.rule import Judgement, Rule
+from longpole_server.alerts.rule import DEFAULT_PANEL, Judgement, Rule
 from longpole_server.alerts.wording import fill_text
 from longpole_server.model.alert import Alert, AlertEvent, EventKind
 from longpole_server.model.diagnosis import Entity
 
 # Steps that a link shows before the one where it began.
 _LINK_STEPS = 20
+_PANELS = {rule.rule_id: rule.panel for rule in BUILT_IN_RULES}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -163,13 +165,13 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def make_link(event: AlertEvent, panel: str = "") -> str:
-    """Return the address of the page that shows an alert, below the dashboard's root."""
+def make_link(event: AlertEvent) -> str:
+    """Return where the dashboard shows an alert: run, steps, panel; below the dashboard's root."""
     if not event.run_id:
         return "/alerts"
     query: dict[str, str | int] = {"id": event.run_id, "alert": event.alert_id}
     if event.started_step is not None:
         query["from"] = max(0, event.started_step - _LINK_STEPS)
         query["to"] = event.step if event.step is not None else event.started_step
-    anchor = f"#{panel}" if panel else ""
-    return f"/run?{urlencode(query, quote_via=quote, safe='')}{anchor}"
+    panel = _PANELS.get(event.rule, DEFAULT_PANEL)
+    return f"/run?{urlencode(query, quote_via=quote, safe='')}#{panel}"

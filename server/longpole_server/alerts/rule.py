@@ -9,6 +9,8 @@ from longpole_server.model.alert import AlertEvidence, RuleKind, Trigger, UserRu
 from longpole_server.model.step import Severity
 
 DEFAULT_COOLDOWN_S = 900.0
+# Element of the run page that most rules point to.
+DEFAULT_PANEL = "run-health"
 DEFAULT_REPEAT_S = 4 * 3_600.0
 
 
@@ -92,7 +94,7 @@ class Rule:
         summary, cause, first_look: Texts; `{value}`, `{threshold}`, `{baseline}`, `{entity}` and
             the detector's own words are filled in.
         for_steps, for_s: How long the condition must hold before it fires.
-        panel: Panel of the page that shows it.
+        panel: Element of the run page that shows what it is about.
         user: As it was saved, for rules that users made.
     """
 
@@ -111,5 +113,5 @@ class Rule:
     for_s: float = 0.0
     cooldown_s: float = DEFAULT_COOLDOWN_S
     repeat_s: float = DEFAULT_REPEAT_S
-    panel: str = "health"
+    panel: str = DEFAULT_PANEL
     user: UserRule | None = None

@@ -1,8 +1,9 @@
 """Reads what alert rules judge: steps of runs as they close, and the hardware of the minute."""
 
 import statistics
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from longpole.conventions.attributes import STEP_STAGE
@@ -40,6 +41,8 @@ _MAX_REPLAYED_STEPS = 10_000
 _REPLAY_CHUNK = 250
 _DAY_NS = 86_400 * 10**9
 _MINUTE_NS = 60 * 10**9
+# Where a run lies is looked up anew after so many seconds.
+_PLACE_S = 10.0
 _AT_MAX = 0.98
 
 
@@ -78,9 +81,17 @@ class HistoryReader:
         reader: Reads steps, scalars and who holds which GPU.
         alert_reader: Counts samples and averages GPUs.
         runs: Answers for runs.
+        now_s: Monotonic clock, seconds.
     """
 
-    def __init__(self, reader: Reader, alert_reader: AlertReader, runs: RunsReader) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        alert_reader: AlertReader,
+        runs: RunsReader,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now_s = now_s
         self._reader = reader
         self._alert_reader = alert_reader
         self._runs = runs
@@ -112,6 +123,25 @@ class HistoryReader:
         if len(kept.opening) < OPENING_STEPS and kept.points:
             kept.opening = self._read_opening(run_id, kept)
         return kept
+
+    def describe_attempt(self, row: AttemptRow, kept: RunSteps) -> RunContext:
+        """Return what step rules need of an attempt: no query but for where it runs."""
+        start = row.start
+        return RunContext(
+            facts=make_run_facts(start, self._find_place(start.run_id, start.attempt).gpus),
+            project=start.project or "",
+            attempt=start.attempt,
+            state="live",
+            started_ns=start.started_ns,
+            last_seen_ns=row.last_seen_ns,
+            first_step=kept.opening[0].step.step if kept.opening else None,
+            last_progress_ns=start.started_ns,
+            patience_s=FIRST_STEP_PATIENCE_S,
+            staleness_bound=start.staleness_bound,
+            staleness_basis=start.staleness_basis,
+            end_status=row.end.status if row.end is not None else None,
+            checkpoint_step=find_checkpoint(kept.points),
+        )
 
     def describe_run(self, summary: RunSummary, points: Sequence[StepPoint]) -> RunContext:
         """Return a live run as it stands."""
@@ -218,10 +248,10 @@ class HistoryReader:
             )
 
     def _find_place(self, run_id: str, attempt: int) -> RunPlace:
-        """Return where an attempt runs, read anew only when the run has changed."""
+        """Return where an attempt runs, as it was known not long ago."""
         return self._places.ask(
             (run_id, attempt),
-            self._runs.get_revision(run_id),
+            int(self._now_s() / _PLACE_S),
             lambda: RunPlace(
                 tuple(self._reader.list_run_gpus(run_id)),
                 frozenset(
@@ -233,6 +263,9 @@ class HistoryReader:
         )
 
     def _read_opening(self, run_id: str, kept: RunSteps) -> list[StepPoint]:
+        if len(kept.points) < NEWEST_STEPS:
+            # All of the attempt is at hand.
+            return kept.points[:OPENING_STEPS]
         extent = self._runs.get_digest(run_id).extents.get(kept.attempt)
         if extent is None or kept.points[0].step.step <= extent.first:
             return kept.points[:OPENING_STEPS]

@@ -23,6 +23,8 @@ _logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _TICK_S = 10.0
+# A step changes several times while its scalars and samples come in: not each is worth a look.
+_STEPS_EVERY_S = 4.0
 # After a start nothing is called silent before senders had time to come back.
 GRACE_S = 60.0
 # Steps and ends older than this are history: late data never pages.
@@ -113,6 +115,7 @@ class AlertEvaluator:
         self._started_s = now_s()
         self._next_tick_s = self._started_s
         self._seen_revisions: dict[str, int] = {}
+        self._judged_s: dict[str, float] = {}
         # By run: attempt and the newest step that was judged.
         self._judged: dict[str, tuple[int, int]] = {}
         self._dropped: deque[tuple[float, int]] = deque()
@@ -175,26 +178,30 @@ class AlertEvaluator:
             return 0
 
     def _take_changed_runs(self) -> list[str]:
-        revisions = self._revisions.snapshot()
+        """Return runs that changed; one that was judged just now has its turn a little later."""
+        revisions, now_s = self._revisions.snapshot(), self._now_s()
         changed = [
             run_id
             for run_id, revision in revisions.items()
             if self._seen_revisions.get(run_id) != revision
+            and now_s - self._judged_s.get(run_id, -_STEPS_EVERY_S) >= _STEPS_EVERY_S
         ]
-        self._seen_revisions = revisions
+        for run_id in changed:
+            self._seen_revisions[run_id] = revisions[run_id]
+            self._judged_s[run_id] = now_s
         return changed
 
     def _judge_steps(self, run_id: str) -> int:
-        summary = self._runs.get_summary(run_id)
-        if summary.state == "imported":
+        row = self._runs.list_attempts(run_id)[-1]
+        if row.start.imported:
             return 0
-        kept = self._histories.update_steps(run_id, summary.attempt)
+        kept = self._histories.update_steps(run_id, row.start.attempt)
         points = kept.points
         if not points:
             return 0
-        run = self._histories.describe_run(summary, points)
-        attempt, judged = self._judged.get(run_id, (summary.attempt, -1))
-        if attempt != summary.attempt:
+        run = self._histories.describe_attempt(row, kept)
+        attempt, judged = self._judged.get(run_id, (row.start.attempt, -1))
+        if attempt != row.start.attempt:
             judged = -1
         late_ns = self._now_ns() - LATE_NS
         num_events = 0
@@ -202,7 +209,7 @@ class AlertEvaluator:
             # The newest judged step is judged again: its scalars and samples come in late.
             if point.step.step >= judged and (point.step.end_ns or 0) >= late_ns:
                 num_events += self._judge_step(run, points[: index + 1], kept.opening)
-        self._judged[run_id] = (summary.attempt, points[-1].step.step)
+        self._judged[run_id] = (row.start.attempt, points[-1].step.step)
         return num_events
 
     def _judge_step(

@@ -12,7 +12,7 @@ def test_it_says_run_numbers_cause_and_where_to_look():
         "value 2 s · usual 0.5 s · limit 1 s · since step 4 · first seen 2023-11-14 22:13:30 UTC\n"
         "Likely cause: Something slow.\n"
         "Look first at: The slow thing.\n"
-        "http://dashboard/run?id=team%2Frun&alert=alert-1&from=0&to=4"
+        "http://dashboard/run?id=team%2Frun&alert=alert-1&from=0&to=4#run-health"
     )
 
 

@@ -35,5 +35,6 @@ def test_nothing_in_a_text_is_markup():
     (_, section, *_) = make_blocks(notice)
     assert "&lt;!channel&gt; &amp; &lt;http://x|y&gt;" in section["text"]["text"]
     assert section["text"]["text"].endswith(
-        "<http://dashboard/run?id=team%2Frun&alert=alert-1&from=0&to=4|Open the dashboard>"
+        "<http://dashboard/run?id=team%2Frun&alert=alert-1&from=0&to=4#run-health"
+        "|Open the dashboard>"
     )

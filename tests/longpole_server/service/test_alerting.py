@@ -20,8 +20,10 @@ def judge(bench: ServiceBench, run_id: str, at_s: float | None = None) -> list[A
     """Let the evaluator do what is due at a time; return the run's alerts, newest first."""
     if at_s is not None:
         bench.clock.seconds = at_s
-    # Answers about attempts may be a second old.
+    # Answers may be seconds old, and a run is not judged at every change of a step.
     bench.clock.seconds += 2.0
+    bench.alert_desk.evaluator.process()
+    bench.clock.seconds += 5.0
     bench.alert_desk.evaluator.process()
     return list(bench.service.alerts.list_alerts(run_id=run_id))
 
