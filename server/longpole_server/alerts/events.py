@@ -165,13 +165,18 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def make_link(event: AlertEvent) -> str:
-    """Return where the dashboard shows an alert: run, steps, panel; below the dashboard's root."""
+def make_link(event: AlertEvent, panel: str | None = None) -> str:
+    """Return where the dashboard shows an alert: run, steps, panel; below the dashboard's root.
+
+    Args:
+        event: Of the alert.
+        panel: Element of the page; None is the rule's own.
+    """
     if not event.run_id:
         return "/alerts"
     query: dict[str, str | int] = {"id": event.run_id, "alert": event.alert_id}
     if event.started_step is not None:
         query["from"] = max(0, event.started_step - _LINK_STEPS)
         query["to"] = event.step if event.step is not None else event.started_step
-    panel = _PANELS.get(event.rule, DEFAULT_PANEL)
-    return f"/run?{urlencode(query, quote_via=quote, safe='')}#{panel}"
+    shown = panel or _PANELS.get(event.rule, DEFAULT_PANEL)
+    return f"/run?{urlencode(query, quote_via=quote, safe='')}#{shown}"
