@@ -1,5 +1,7 @@
 """Typed queries on the store. SQL never leaves this package."""
 
+from longpole_server.read.engines import EngineBin
+from longpole_server.read.gpus import GpuWork
 from longpole_server.read.reader import AttemptRow, Reader, open_reader
 
-__all__ = ["AttemptRow", "Reader", "open_reader"]
+__all__ = ["AttemptRow", "EngineBin", "GpuWork", "Reader", "open_reader"]

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from longpole_server.model.gpu import GpuGrant, GpuHolder, GpuNow, RunGpu
 from longpole_server.read.pool import ClientPool, make_records
@@ -45,6 +46,73 @@ GROUP BY host, gpu_uuid, pod_namespace, pod_name
 ORDER BY host, gpu_uuid, pod_namespace, pod_name
 """
 
+# Samples come evenly: their mean distance stands for the time of each.
+_WORK = """
+SELECT
+    gpu_uuid,
+    num_busy * interval_s AS busy_s,
+    (num_samples - num_busy) * interval_s AS idle_s,
+    busy_sm_clock_hz,
+    if(num_told = 0, NULL, num_slow / num_told) AS slow_ratio,
+    reasons,
+    last_ns AS reported_to_ns
+FROM (
+    SELECT
+        gpu_uuid,
+        count() AS num_samples,
+        countIf(is_busy) AS num_busy,
+        countIf(is_busy AND is_told) AS num_told,
+        countIf(is_busy AND slow != 0) AS num_slow,
+        avgOrNullIf(toFloat64(sm_clock_hz), is_busy) AS busy_sm_clock_hz,
+        groupBitOrIf(slow, is_busy) AS reasons,
+        max(at) AS last_ns,
+        if(
+            num_samples > 1,
+            (max(at) - min(at)) / (num_samples - 1),
+            {end_ns:Int64} - {start_ns:Int64}
+        ) / 1e9 AS interval_s
+    FROM (
+        SELECT
+            gpu_uuid,
+            sm_clock_hz,
+            toUnixTimestamp64Nano(ts_ns) AS at,
+            ifNull(
+                coalesce(toFloat64(sm_active_ratio), toFloat64(utilization_ratio)), 0
+            ) >= {busy:Float64} AS is_busy,
+            isNotNull(clocks_event_reasons) AS is_told,
+            toUInt64(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64})) AS slow
+        FROM gpu_samples
+        WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+          AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
+          AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
+          AND gpu_uuid IN {gpus:Array(String)}
+    )
+    GROUP BY gpu_uuid
+)
+ORDER BY gpu_uuid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWork:
+    """One GPU over a range of time. None is not reported.
+
+    Attributes:
+        busy_s, idle_s: Seconds at work and not, by its samples.
+        busy_sm_clock_hz: Mean SM clock at work.
+        slow_ratio: Part of the samples at work that name a slowdown, 0..1.
+        reasons: Bits of these slowdowns.
+        reported_to_ns: Time of its last sample.
+    """
+
+    gpu_uuid: str
+    busy_s: float
+    idle_s: float
+    busy_sm_clock_hz: float | None
+    slow_ratio: float | None
+    reasons: int
+    reported_to_ns: int
+
 
 def list_gpus(pool: ClientPool, since_ns: int) -> Sequence[GpuNow]:
     """Return the newest sample of each GPU seen since a time, with the run that held it then."""
@@ -85,3 +153,33 @@ def _find_holder(candidates: Sequence[RunGpu], ts_ns: int) -> RunGpu | None:
         ),
         None,
     )
+
+
+def list_gpu_work(
+    pool: ClientPool,
+    gpu_uuids: Sequence[str],
+    start_ns: int,
+    end_ns: int,
+    busy_activity: float,
+    slowdown_mask: int,
+) -> Sequence[GpuWork]:
+    """Return what each GPU did over a range; those without a sample in it are left out.
+
+    Args:
+        pool: Connections.
+        gpu_uuids: The GPUs.
+        start_ns: Begin of the range.
+        end_ns: End of the range.
+        busy_activity: Activity from which a sample counts as at work: of the SMs, else NVML's.
+        slowdown_mask: Clock-event reasons that mean lost speed.
+    """
+    if not gpu_uuids:
+        return []
+    parameters = {
+        "gpus": list(gpu_uuids),
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "busy": busy_activity,
+        "mask": slowdown_mask,
+    }
+    return pool.select(GpuWork, _WORK, parameters)

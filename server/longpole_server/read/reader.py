@@ -17,6 +17,7 @@ from longpole_server.read import (
     cluster,
     discovery,
     distributions,
+    engines,
     gpus,
     heatmap,
     runs,
@@ -25,6 +26,8 @@ from longpole_server.read import (
     trajectories,
 )
 from longpole_server.read.distributions import StepWindow
+from longpole_server.read.engines import EngineBin
+from longpole_server.read.gpus import GpuWork
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
 from longpole_server.store import Store
@@ -191,6 +194,33 @@ class Reader:
     def get_gpu_minutes(self, since_ns: int) -> Mapping[tuple[str, str], GpuMinute]:
         """Return what each GPU did since a time, by node and uuid."""
         return cluster.get_gpu_minutes(self._pool, since_ns)
+
+    def list_gpu_work(
+        self,
+        gpu_uuids: Sequence[str],
+        start_ns: int,
+        end_ns: int,
+        busy_activity: float,
+        slowdown_mask: int,
+    ) -> Sequence[GpuWork]:
+        """Return what each GPU did over a range; those without a sample in it are left out."""
+        return gpus.list_gpu_work(
+            self._pool, gpu_uuids, start_ns, end_ns, busy_activity, slowdown_mask
+        )
+
+    def list_engine_bins(
+        self,
+        run_id: str,
+        attempt: int,
+        names: Sequence[str],
+        start_ns: int,
+        end_ns: int,
+        bin_ns: int,
+    ) -> Sequence[EngineBin]:
+        """Return the named series of a run's engines, binned, by replica, name and time."""
+        return engines.list_engine_bins(
+            self._pool, run_id, attempt, names, start_ns, end_ns, bin_ns
+        )
 
     def get_gpu_heatmap(
         self, lanes: Sequence[RunGpu], field: str, start_ns: int, end_ns: int, max_bins: int

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from longpole_server.analysis.architectures_known import find_model_config
-from longpole_server.model.facts import RunFacts, TrajectoryFacts
+from longpole_server.model.facts import RunFacts, SyncPhaseFacts, TrajectoryFacts
 from longpole_server.model.gpu import RunGpu
-from longpole_server.model.records import RunStart
+from longpole_server.model.records import RunStart, StageSpan
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory
 
+_TRANSFER = "transfer"
 # Settings under which frameworks name the cap on a response's tokens.
 _RESPONSE_CAP_KEYS = (
     "response_length_cap",
@@ -87,6 +88,33 @@ def make_trajectory_facts(
         policy_versions_start=[sample.policy_version_start for sample in samples],
         policy_versions_end=[sample.policy_version_end for sample in samples],
         tools=() if tools is None else [tools.get(sample.trajectory_id) for sample in samples],
+    )
+
+
+def make_sync_phases(spans: Sequence[StageSpan]) -> tuple[SyncPhaseFacts, ...]:
+    """Return the phases of a step's weight syncs, summed, of the process that owns the ledger.
+
+    Where that one sends none, of the process whose phases take longest. Method and bytes stand on
+    the sync itself; they are given to its transfer.
+    """
+    owners = {(span.host, span.pid) for span in spans if span.is_loop}
+    by_process: defaultdict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    for span in spans:
+        if span.sync_phase is not None:
+            of_process = by_process[span.host, span.pid]
+            spent_ns = span.end_ns - span.start_ns
+            of_process[span.sync_phase] = of_process.get(span.sync_phase, 0) + spent_ns
+    own = [process for process in by_process if process in owners]
+    chosen = max(own or by_process, key=lambda key: sum(by_process[key].values()), default=None)
+    phases = by_process[chosen] if chosen is not None else {}
+    method = next((span.sync_method for span in spans if span.sync_method), None)
+    told = [span.sync_bytes for span in spans if span.sync_bytes]
+    num_bytes = sum(told) if told else None
+    if (method or num_bytes) and _TRANSFER not in phases:
+        phases = {**phases, _TRANSFER: 0}
+    return tuple(
+        SyncPhaseFacts(phase, ns / 1e9, method, num_bytes if phase == _TRANSFER else None)
+        for phase, ns in phases.items()
     )
 
 

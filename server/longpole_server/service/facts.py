@@ -5,20 +5,42 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from longpole.conventions import stages
 from longpole_server.diagnosis import Baseline
-from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, TrajectoryFacts
+from longpole_server.model.facts import (
+    EngineWindow,
+    GpuFacts,
+    GpuWindow,
+    RunFacts,
+    StepFacts,
+    TrajectoryFacts,
+)
 from longpole_server.model.gpu import RunGpu
+from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory
 from longpole_server.read import Reader
 from longpole_server.service.baselines import BaselineReader
 from longpole_server.service.conversions import (
+    find_pools_mode,
     gpus_during,
     make_run_facts,
+    make_sync_phases,
     make_trajectory_facts,
     sample_window_ns,
 )
-from longpole_server.service.gpu_windows import WINDOW_FIELDS, average_windows
+from longpole_server.service.engine_windows import (
+    ENGINE_SERIES,
+    rollout_windows,
+    summarise_engines,
+)
+from longpole_server.service.gpu_windows import (
+    BUSY_ACTIVITY,
+    SLOWDOWN_MASK,
+    WINDOW_FIELDS,
+    average_windows,
+    describe_gpus,
+)
 
 # Steps of a range that are judged with their samples and GPUs.
 MAX_FULL_STEPS = 50
@@ -28,6 +50,7 @@ _MAX_KEPT_STEPS = 64
 _MAX_KEPT_SAMPLES = 200_000
 _MAX_STEP_SAMPLES = 100_000
 _MAX_WINDOW_BINS = 600
+_SHORTEST_BIN_NS = 1_000_000_000
 
 _StepKey = tuple[str, int, int]
 
@@ -77,7 +100,8 @@ class FactsReader:
             return kept
         scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
         run_gpus = self._reader.list_run_gpus(step.run_id)
-        facts = self.build_step(step, scalars, self.list_samples(step), run_gpus)
+        spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
+        facts = self.build_step(step, scalars, self.list_samples(step), run_gpus, spans)
         with self._lock:
             # What step closing kept meanwhile is newer.
             if _key(step) not in self._steps:
@@ -105,13 +129,18 @@ class FactsReader:
         scalars: Mapping[str, float],
         samples: Sequence[Trajectory],
         run_gpus: Sequence[RunGpu],
+        spans: Sequence[StageSpan] = (),
     ) -> StepFacts:
-        """Put the facts of a closed step together; its GPUs' samples are read here."""
+        """Put the facts of a closed step together; GPUs' and engines' samples are read here."""
+        lanes = gpus_during(run_gpus, step)
         return StepFacts(
             step=step,
             scalars=scalars,
             trajectories=make_trajectory_facts(samples, self._read_tools(step, samples)),
-            gpu_windows=self._read_gpu_windows(step, run_gpus),
+            gpu_windows=self._read_gpu_windows(step, lanes),
+            engine_windows=self._read_engine_windows(step, lanes) if spans else (),
+            sync_phases=make_sync_phases(spans),
+            gpus=self._read_gpus(step, lanes),
         )
 
     def keep(self, facts: StepFacts) -> None:
@@ -168,8 +197,7 @@ class FactsReader:
             return {}
         return self._reader.list_main_tools(step.run_id, step.attempt, step.step)
 
-    def _read_gpu_windows(self, step: Step, run_gpus: Sequence[RunGpu]) -> tuple[GpuWindow, ...]:
-        lanes = gpus_during(run_gpus, step)
+    def _read_gpu_windows(self, step: Step, lanes: Sequence[RunGpu]) -> tuple[GpuWindow, ...]:
         if step.end_ns is None or not lanes:
             return ()
         return average_windows(
@@ -178,6 +206,29 @@ class FactsReader:
                 lanes, WINDOW_FIELDS, step.start_ns, step.end_ns, _MAX_WINDOW_BINS
             ),
         )
+
+    def _read_gpus(self, step: Step, lanes: Sequence[RunGpu]) -> tuple[GpuFacts, ...]:
+        if step.end_ns is None or not lanes:
+            return ()
+        uuids = [lane.gpu_uuid for lane in lanes]
+        return describe_gpus(
+            lanes,
+            self._reader.list_gpu_work(
+                uuids, step.start_ns, step.end_ns, BUSY_ACTIVITY, SLOWDOWN_MASK
+            ),
+        )
+
+    def _read_engine_windows(self, step: Step, lanes: Sequence[RunGpu]) -> tuple[EngineWindow, ...]:
+        separate = find_pools_mode(lanes) is not None or step.stage(stages.GEN) is None
+        windows = rollout_windows(step, separate_pools=separate)
+        if not windows:
+            return ()
+        start_ns, end_ns = windows[0][0], windows[-1][1]
+        bin_ns = max(_SHORTEST_BIN_NS, -(-(end_ns - start_ns) // _MAX_WINDOW_BINS))
+        bins = self._reader.list_engine_bins(
+            step.run_id, step.attempt, ENGINE_SERIES, start_ns, end_ns, bin_ns
+        )
+        return summarise_engines(bins, windows, start_ns, bin_ns)
 
 
 def _key(step: Step) -> _StepKey:

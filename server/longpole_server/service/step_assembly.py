@@ -138,7 +138,7 @@ class StepAssembler:
         if lengths:
             step = assemble_step(replace(inputs, sequence_lengths=lengths))
         progress.record(step)
-        facts = self._facts.build_step(step, inputs.scalars, samples, known.run_gpus)
+        facts = self._facts.build_step(step, inputs.scalars, samples, known.run_gpus, inputs.spans)
         first_step = progress.first if progress.first is not None else step.step
         document = ""
         try:

@@ -108,3 +108,42 @@ def test_to_which_pods_a_gpu_was_given(opened: OpenedStore) -> None:
         GpuGrant("node-3", "GPU-6", "rl", "a", FOREVER_NS + 1, FOREVER_NS + 7),
         GpuGrant("node-3", "GPU-6", "rl", "b", FOREVER_NS + 2, FOREVER_NS + 2),
     ]
+
+
+def test_what_each_gpu_did_over_a_range(opened: OpenedStore) -> None:
+    start_ns = FOREVER_NS + 5_000 * SECOND_NS
+    samples = [
+        GpuSample(
+            "node-9",
+            uuid,
+            index,
+            start_ns + second * SECOND_NS,
+            sm_active_ratio=activity if second < 6 else 0.01,
+            utilization_ratio=1.0,
+            sm_clock_hz=1.9e9 if second < 6 else 0.4e9,
+            clocks_event_reasons=reasons if second < 3 else 1,
+        )
+        for index, (uuid, activity, reasons) in enumerate(
+            (("GPU-hot", 0.8, 0x40 | 0x4), ("GPU-idle", 0.02, 1), ("GPU-mute", 0.5, None))
+        )
+        for second in range(10)
+    ]
+    samples = [
+        replace(sample, clocks_event_reasons=None) if sample.gpu_uuid == "GPU-mute" else sample
+        for sample in samples
+    ]
+    opened.writer.write(Records(gpu_samples=samples), "work")
+    work = opened.reader.list_gpu_work(
+        ["GPU-hot", "GPU-idle", "GPU-mute", "GPU-absent"],
+        start_ns,
+        start_ns + 10 * SECOND_NS,
+        busy_activity=0.1,
+        slowdown_mask=0x40,
+    )
+    hot, idle, mute = work
+    assert (hot.gpu_uuid, hot.busy_s, hot.idle_s) == ("GPU-hot", 6.0, 4.0)
+    assert (hot.busy_sm_clock_hz, hot.slow_ratio, hot.reasons) == (1.9e9, 0.5, 0x40)
+    assert hot.reported_to_ns == start_ns + 9 * SECOND_NS
+    assert (idle.busy_s, idle.idle_s, idle.busy_sm_clock_hz) == (0.0, 10.0, None)
+    assert (idle.slow_ratio, mute.slow_ratio) == (None, None)
+    assert opened.reader.list_gpu_work([], start_ns, start_ns + 1, 0.1, 0x40) == []

@@ -1,10 +1,13 @@
 import pytest
 
+from longpole_server.model.facts import SyncPhaseFacts
 from longpole_server.model.gpu import RunGpu
+from longpole_server.model.records import StageSpan
 from longpole_server.service.conversions import (
     find_pools_mode,
     gpus_between,
     make_run_facts,
+    make_sync_phases,
     make_trajectory_facts,
     parse_model_config,
 )
@@ -69,3 +72,63 @@ def test_gpus_of_a_range_are_listed_once_each():
 
 def test_no_samples_are_no_facts():
     assert make_trajectory_facts([]) is None
+
+
+def sync_span(
+    start_s: float,
+    end_s: float,
+    *,
+    phase: str | None = None,
+    pid: int = 1,
+    is_loop: bool = False,
+    method: str | None = None,
+    num_bytes: int | None = None,
+) -> StageSpan:
+    return StageSpan(
+        "run",
+        1,
+        1,
+        "step" if is_loop else "update_weights",
+        "rl.sync",
+        RUN.at(start_s),
+        RUN.at(end_s),
+        "trace",
+        f"{pid}-{start_s}-{phase}",
+        host="node-0",
+        pid=pid,
+        is_loop=is_loop,
+        sync_phase=phase,
+        sync_method=method,
+        sync_bytes=num_bytes,
+    )
+
+
+def test_phases_are_those_of_the_process_that_owns_the_ledger():
+    spans = [
+        sync_span(0, 100, is_loop=True),
+        sync_span(50, 90, method="nccl", num_bytes=10**9),
+        sync_span(50, 52, phase="release_kv"),
+        sync_span(52, 80, phase="transfer"),
+        sync_span(80, 82, phase="transfer"),
+        # The rollout side tells of the same transfer.
+        sync_span(52, 82, phase="transfer", pid=2),
+    ]
+    assert make_sync_phases(spans) == (
+        SyncPhaseFacts("release_kv", 2.0, "nccl", None),
+        SyncPhaseFacts("transfer", 30.0, "nccl", 10**9),
+    )
+
+
+def test_phases_of_another_process_when_the_owner_tells_none():
+    spans = [
+        sync_span(0, 100, is_loop=True),
+        sync_span(50, 60, phase="transfer", pid=2),
+        sync_span(50, 70, phase="transfer", pid=3),
+    ]
+    assert make_sync_phases(spans) == (SyncPhaseFacts("transfer", 20.0),)
+
+
+def test_bytes_without_phases_are_kept():
+    spans = [sync_span(50, 90, method="disk", num_bytes=7)]
+    assert make_sync_phases(spans) == (SyncPhaseFacts("transfer", 0.0, "disk", 7),)
+    assert make_sync_phases([]) == ()

@@ -3,7 +3,8 @@ import pytest
 
 from longpole_server.model.gpu import GpuHeatmap, RunGpu
 from longpole_server.model.step import StageTime, Step
-from longpole_server.service.gpu_windows import average_windows
+from longpole_server.read import GpuWork
+from longpole_server.service.gpu_windows import average_windows, describe_gpus
 from support.server_runs import RunScript
 
 RUN = RunScript("run")
@@ -51,13 +52,13 @@ def test_fields_are_averaged_by_stage_and_role():
 def test_a_stage_of_several_windows_counts_each():
     heatmap = make_heatmap("utilization_ratio", [[1.0, 0.0, 1.0, 0.0]], ["hybrid"])
     step = make_step(make_stage("sleep_wake", (0.0, 1.0), (2.0, 3.0)))
-    (window,) = average_windows(step, {"utilization_ratio": heatmap})
-    assert (window.utilization_ratio, window.seconds) == (1.0, 2.0)
+    window, _ = average_windows(step, {"utilization_ratio": heatmap})
+    assert (window.stage, window.utilization_ratio, window.seconds) == ("sleep_wake", 1.0, 2.0)
 
 
 def test_unmeasured_is_unknown():
     heatmap = make_heatmap("utilization_ratio", [[np.nan] * 4], ["hybrid"])
-    (window,) = average_windows(
+    window, *_ = average_windows(
         make_step(make_stage("gen", (0.0, 2.0))), {"utilization_ratio": heatmap}
     )
     assert window.utilization_ratio is None
@@ -67,3 +68,22 @@ def test_without_gpus_there_are_no_windows():
     heatmap = make_heatmap("utilization_ratio", [], [])
     assert average_windows(make_step(make_stage("gen", (0.0, 2.0))), {"x": heatmap}) == ()
     assert average_windows(make_step(), {}) == ()
+
+
+def test_what_no_stage_covers_has_a_window_of_its_own():
+    heatmap = make_heatmap("sm_active_ratio", [[0.9, 0.1, 0.9, 0.3]], ["hybrid"])
+    step = make_step(make_stage("gen", (0.0, 1.0)), make_stage("update_actor", (2.0, 3.0)))
+    windows = {
+        window.stage: window for window in average_windows(step, {"sm_active_ratio": heatmap})
+    }
+    assert windows["unattributed"].seconds == 2.0
+    assert windows["unattributed"].sm_active_ratio == pytest.approx(0.2)
+
+
+def test_gpus_are_described_with_or_without_samples():
+    lanes = make_heatmap("sm_active_ratio", [[0.0], [0.0]], ["trainer", "rollout"]).lanes
+    work = GpuWork("GPU-0", 6.0, 4.0, 1.9e9, 0.5, 0x40, RUN.at(3))
+    first, second = describe_gpus(lanes, [work])
+    assert (first.busy_s, first.idle_s, first.role) == (6.0, 4.0, "trainer")
+    assert (first.throttled_ratio, first.throttle_reasons) == (0.5, ("hardware thermal",))
+    assert (second.busy_s, second.reported_to_ns, second.role) == (None, None, "rollout")

@@ -42,10 +42,10 @@ def _judge_weights(view: View) -> Proof | None:
         largest = max(phases, key=lambda phase: phase.seconds)
         because += f", {seconds(largest.seconds)} of it in `{largest.phase}`"
     transfer = next((phase for phase in phases if phase.phase == _TRANSFER), None)
-    rate = _rate_row(view, phases, transfer, weights_s)
+    rate = _rate_row(view, transfer, weights_s)
     if rate is not None:
         rows.append(rate)
-        because += f", at {rate.value / 1e9:.2g} GB/s{_method(phases)}"
+        because += f", at {rate.value / 1e9:.2g} GB/s{_method(view)}"
     elif weights_s > view.limits[_REACHABLE]:
         because += f", where shared storage takes {seconds(view.limits[_REACHABLE])} and NCCL less"
     waiting = _gpus_waiting(view, stages.UPDATE_WEIGHTS)
@@ -54,7 +54,7 @@ def _judge_weights(view: View) -> Proof | None:
         because += f"; meanwhile GPUs are {percent(waiting.value)} active"
     agrees = waiting is not None or (row is not None and row.effect == "supports")
     return Proof(
-        because, tuple(rows), inner_agrees=agrees, recoverable=_recoverable(view, phases, weights_s)
+        because, tuple(rows), inner_agrees=agrees, recoverable=_recoverable(view, weights_s)
     )
 
 
@@ -75,12 +75,11 @@ def _phases_row(view: View, phases: list[SyncPhaseFacts], weights_s: float) -> E
 
 def _rate_row(
     view: View,
-    phases: list[SyncPhaseFacts],
     transfer: SyncPhaseFacts | None,
     weights_s: float,
 ) -> Evidence | None:
     """Bytes over the seconds of their transfer against what a link carries."""
-    known = [p.transferred_bytes for p in phases if p.transferred_bytes]
+    known = [p.transferred_bytes for p in view.sync_phases if p.transferred_bytes]
     if not known:
         return None
     spent_s = transfer.seconds if transfer is not None else weights_s
@@ -95,14 +94,14 @@ def _rate_row(
     )
 
 
-def _method(phases: list[SyncPhaseFacts]) -> str:
-    methods = [phase.method for phase in phases if phase.method]
+def _method(view: View) -> str:
+    methods = [phase.method for phase in view.sync_phases if phase.method]
     return f" over {methods[0]}" if methods else ""
 
 
-def _recoverable(view: View, phases: list[SyncPhaseFacts], weights_s: float) -> Recoverable:
+def _recoverable(view: View, weights_s: float) -> Recoverable:
     """Down to what the bytes need on a link, else to what shared storage takes."""
-    known = [p.transferred_bytes for p in phases if p.transferred_bytes]
+    known = [p.transferred_bytes for p in view.sync_phases if p.transferred_bytes]
     reachable_s = max(known) / view.limits[_LINK] if known else view.limits[_REACHABLE]
     usual_s = weights_s - reachable_s
     return Recoverable.around(usual_s, usual_s / 2, weights_s - min(reachable_s, 1.0))

@@ -1,0 +1,115 @@
+from collections.abc import Sequence
+
+import pytest
+
+from longpole_server.model.facts import EngineWindow
+from longpole_server.model.step import StageTime, Step
+from longpole_server.read import EngineBin
+from longpole_server.service.engine_windows import rollout_windows, summarise_engines
+
+SECOND = 1_000_000_000
+START = 1_750_000_000 * SECOND
+
+
+def bins_of(name: str, values: Sequence[float | None], *, counter: bool = False) -> list[EngineBin]:
+    """Return a series with one value a second; of a counter, its increases."""
+    return [
+        EngineBin("replica-0", name, at, value, value, value if counter else 0.0)
+        for at, value in enumerate(values)
+        if value is not None
+    ]
+
+
+def summarise(*series: list[EngineBin], seconds: int = 10) -> EngineWindow:
+    rows = [row for each in series for row in each]
+    (window,) = summarise_engines(rows, [(START, START + seconds * SECOND)], START, SECOND)
+    return window
+
+
+def test_gauges_and_counters_of_vllm():
+    window = summarise(
+        bins_of("vllm:num_requests_running", [8.0] * 5 + [4.0] * 5),
+        bins_of("vllm:num_requests_waiting", [2.0] * 5 + [0.0] * 5),
+        bins_of("vllm:kv_cache_usage_perc", [0.9] * 5 + [0.5] * 5),
+        bins_of("vllm:generation_tokens_total", [100.0] * 10, counter=True),
+        bins_of("vllm:num_preemptions_total", [1.0] + [0.0] * 9, counter=True),
+        bins_of("vllm:prefix_cache_queries_total", [40.0] * 10, counter=True),
+        bins_of("vllm:prefix_cache_hits_total", [10.0] * 10, counter=True),
+    )
+    assert window.running_mean == pytest.approx(6)
+    assert window.running_max == 8
+    assert window.waiting_mean == pytest.approx(1)
+    assert window.queued_s == pytest.approx(5)
+    assert window.kv_usage_mean_ratio == pytest.approx(0.7)
+    assert window.kv_usage_max_ratio == 0.9
+    assert window.generated_tokens == 1000
+    assert window.preemptions == 1
+    assert window.prefix_hit_ratio == pytest.approx(0.25)
+    assert window.idle_s == 0
+    assert window.prefill_ratio is None
+
+
+def test_gauges_of_an_engine_that_stands_still_are_stale():
+    window = summarise(
+        bins_of("vllm:num_requests_running", [8.0] * 10),
+        bins_of("vllm:kv_cache_usage_perc", [0.2] * 4 + [0.9] * 6),
+        bins_of("vllm:generation_tokens_total", [100.0] * 3 + [0.0] * 7, counter=True),
+    )
+    # The bin after the last token may still be live.
+    assert window.running_mean == pytest.approx(8 * 4 / 10)
+    assert window.kv_usage_max_ratio == 0.2
+    assert window.idle_s == pytest.approx(6)
+
+
+def test_tokens_counted_at_the_end_of_a_request_do_not_make_gauges_stale():
+    window = summarise(
+        bins_of("sglang:num_running_reqs", [8.0] * 10),
+        bins_of("sglang:generation_tokens_total", [0.0] * 7 + [900.0] + [0.0] * 2, counter=True),
+    )
+    assert window.running_mean == pytest.approx(8 * 8 / 10)
+    assert window.generated_tokens == 900
+    assert window.idle_s == pytest.approx(2)
+
+
+def test_scrapes_far_apart_hold_until_the_next():
+    window = summarise(
+        bins_of("vllm:num_requests_running", [8.0, None, None, None, 4.0] + [None] * 5),
+    )
+    assert window.running_mean == pytest.approx((8 * 4 + 4 * 6) / 10)
+    assert window.generated_tokens is None
+
+
+def test_what_is_taken_at_rest():
+    window = summarise(
+        bins_of("vllm:num_requests_running", [8.0] * 5 + [0.0] * 5),
+        bins_of("vllm:num_requests_waiting", [0.0] * 10),
+        bins_of("vllm:kv_cache_usage_perc", [0.9] * 5 + [0.12] * 5),
+        bins_of("vllm:generation_tokens_total", [100.0] * 5 + [0.0] * 5, counter=True),
+    )
+    assert window.kv_usage_idle_ratio == pytest.approx(0.12)
+    assert window.idle_s == pytest.approx(5)
+
+
+def test_only_bins_inside_the_windows_count():
+    rows = bins_of("vllm:generation_tokens_total", [100.0] * 10, counter=True)
+    windows = [(START, START + 2 * SECOND), (START + 8 * SECOND, START + 10 * SECOND)]
+    (window,) = summarise_engines(rows, windows, START, SECOND)
+    assert (window.seconds, window.generated_tokens) == (4, 400)
+
+
+def test_nothing_reported():
+    assert summarise_engines([], [(START, START + SECOND)], START, SECOND) == ()
+
+
+def make_step(stage: str) -> Step:
+    window = (START + SECOND, START + 5 * SECOND)
+    time = StageTime(stage, 4.0, 4.0, None, *window, (), "span", (window,))
+    return Step("run", 1, 1, START, START + 9 * SECOND, 9.0, "loop", (time,), 5.0, ())
+
+
+def test_when_samples_are_generated():
+    whole = [(START, START + 9 * SECOND)]
+    gen = [(START + SECOND, START + 5 * SECOND)]
+    assert rollout_windows(make_step("gen"), separate_pools=False) == gen
+    assert rollout_windows(make_step("trainer_wait"), separate_pools=True) == whole
+    assert rollout_windows(make_step("update_actor"), separate_pools=False) == []
