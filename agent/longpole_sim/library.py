@@ -191,6 +191,7 @@ _ROLLOUT = (
         name="crowded_replica",
         title="a replica has most of the samples and a queue, the others are done",
         response=EVEN_ANSWERS,
+        findings=(),
         slow_replica_speed=1.0,
         crowded_replica=2.4,
         max_running=9,

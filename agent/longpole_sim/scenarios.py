@@ -101,6 +101,7 @@ _ALL = (
         name="replica_slow",
         title="one replica decodes slowly because its GPUs are throttled",
         verdict="rollout.imbalance",
+        findings=("imbalance.replica", "gpu.throttled", "straggler.gpu"),
         response=EVEN_ANSWERS,
         slow_replica_speed=0.5,
     ),

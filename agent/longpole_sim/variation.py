@@ -8,7 +8,9 @@ import dataclasses
 import itertools
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from longpole_sim.cluster import Cluster
 from longpole_sim.library import LIBRARY
@@ -46,8 +48,13 @@ class NoExampleError(Exception):
     """No draw of a scenario was a clear example of it."""
 
 
-def draw_example(name: str, seed: int) -> Example:
+def draw_example(name: str, seed: int, fixed: Mapping[str, object] | None = None) -> Example:
     """Return a run of the named scenario.
+
+    Args:
+        name: Of a scenario of the library.
+        seed: Same seed, same run.
+        fixed: Fields of the scenario that are not drawn.
 
     Raises:
         KeyError: No scenario has that name.
@@ -56,7 +63,7 @@ def draw_example(name: str, seed: int) -> Example:
     base = LIBRARY[name]
     last: Truth | None = None
     for draw in range(MAX_DRAWS):
-        run = _draw(base, seed, draw)
+        run = _draw(base, seed, draw, fixed or {})
         planned = plan_run(run, base.first_step - 1 + base.steps)
         plans: list[StepPlan] = []
         if base.change is None:
@@ -76,7 +83,7 @@ def _fits(base: Scenario, truth: Truth) -> bool:
     return (truth.verdict, truth.cause) == (base.verdict, base.cause)
 
 
-def _draw(base: Scenario, seed: int, draw: int) -> Run:
+def _draw(base: Scenario, seed: int, draw: int, fixed: Mapping[str, Any]) -> Run:
     chance = random_for("example", base.name, seed, draw)
     nodes, gpus, samples_per_gpu = chance.choice(_SHAPES if base.pools is None else _POOL_SHAPES)
     scenario = _knobs(base, chance)
@@ -93,7 +100,7 @@ def _draw(base: Scenario, seed: int, draw: int) -> Run:
     slower = math.exp(chance.uniform(math.log(0.7), math.log(4.0)))
     scenario = _slow_down(_lengthen(scenario, longer), slower)
     scenario = _times_seconds(scenario, longer * slower)
-    scenario = _habits(base, scenario, chance)
+    scenario = dataclasses.replace(_habits(base, scenario, chance), **fixed)
     cluster = Cluster(nodes, gpus, tag=f"{base.name}-{seed}")
     return make_run(scenario, seed * 1_000 + draw, cluster=cluster)
 

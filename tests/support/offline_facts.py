@@ -5,6 +5,7 @@ from the plan, in the units and with the windows that the service uses.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ from longpole_sim.cluster import GPU_MODEL, Gpu, Replica
 from longpole_sim.gpu_timeline import faulty_gpu, make_timeline
 from longpole_sim.levels import REASON_THERMAL
 from longpole_sim.plan import PartPlan, StepPlan, TrajectoryPlan
+from longpole_sim.rollout import PREEMPTED
 from longpole_sim.run_identity import SYSTEM, SYSTEM_VERSION, describe_config
 from longpole_sim.workload import Run
 
@@ -400,6 +402,7 @@ def _engine_window(
     prompt_tokens = sum(item.input_tokens for item in begun)
     cached_tokens = sum(item.cached_tokens for item in begun)
     cap = run.scenario.max_running
+    idle_s = _idle(np.concatenate([running, waiting]), window)
     return EngineWindow(
         replica=replica.name,
         seconds=seconds,
@@ -413,9 +416,36 @@ def _engine_window(
         generated_tokens=float((share * running[:, 2]).sum()),
         prompt_tokens=float(prompt_tokens),
         prefix_hit_ratio=cached_tokens / prompt_tokens if prompt_tokens else None,
-        idle_s=_idle(np.concatenate([running, waiting]), window),
+        idle_s=idle_s,
         capacity=float(cap * len(replica.gpus) if cap is not None else _DEFAULT_CAP),
+        recomputed_tokens=_recomputed_tokens(parts),
+        prefill_ratio=_prefill_ratio(run, replica, begun, seconds - idle_s),
+        kv_usage_idle_ratio=_leaked(run, plan) if idle_s > 0 else None,
     )
+
+
+def _leaked(run: Run, plan: StepPlan) -> float:
+    """Return what is never given back of the KV cache, as a part of it."""
+    return min(1.0, run.scenario.kv_floor_per_step * (plan.step - run.scenario.first_step))
+
+
+def _recomputed_tokens(parts: Sequence[PartPlan]) -> float:
+    """Return the tokens that were in the cache when their sample was thrown out of it."""
+    lost = 0.0
+    for before, part in itertools.pairwise(parts):
+        if part.name == PREEMPTED:
+            lost += before.kv_tokens + before.tokens
+    return lost
+
+
+def _prefill_ratio(
+    run: Run, replica: Replica, begun: Sequence[TrajectoryPlan], busy_s: float
+) -> float | None:
+    """Return the part of the engine's work in which it read prompts."""
+    if busy_s <= 0:
+        return None
+    unread = sum(item.input_tokens - item.cached_tokens for item in begun)
+    return min(1.0, unread / (run.scenario.prefill_tokens_per_s * len(replica.gpus)) / busy_s)
 
 
 def _rows(parts: Sequence[PartPlan]) -> NDArray[np.float64]:
@@ -456,7 +486,7 @@ def _kv_usage(
         pool = max(1.0, largest / run.scenario.kv_fill)
     elif run.scenario.kv_tokens is None:
         pool = max(pool, 2.0 * largest)
-    floor = run.scenario.kv_floor_per_step * (plan.step - 1)
+    floor = _leaked(run, plan)
     return (
         min(1.0, float(used.mean()) / pool + floor),
         min(1.0, largest / pool + floor),

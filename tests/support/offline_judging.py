@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from longpole_server.diagnosis import diagnose, make_baseline
 from longpole_server.model.diagnosis import Diagnosis
+from longpole_sim.fitting import fits
+from longpole_sim.scenario import Scenario
 from longpole_sim.variation import Example
 from support.offline_variants import FULL, SCALARS, VARIANTS, Observed, Recording
 
@@ -65,7 +67,7 @@ def judge_example(
 
 def _judge(example: Example, seed: int, observed: Observed) -> Judgement:
     variant = observed.variant
-    diagnosis = _diagnose(example, observed)
+    diagnosis = diagnose_example(example, observed)
     truth = example.truth
     scenario = example.run.scenario
     said = name_verdict(diagnosis.verdict or "none", diagnosis.cause, truth.cause)
@@ -81,11 +83,17 @@ def _judge(example: Example, seed: int, observed: Observed) -> Judgement:
         diagnosis.confidence,
         diagnosis.summary,
         tuple(code for code in scenario.findings if is_full and code not in codes),
-        tuple(code for code in scenario.no_findings if is_full and code in codes),
+        tuple(sorted(_undue(codes, scenario))) if is_full else (),
     )
 
 
-def _diagnose(example: Example, observed: Observed) -> Diagnosis:
+def _undue(codes: set[str], scenario: Scenario) -> set[str]:
+    """Return findings that the scenario forbids or does not fit."""
+    alarms = {code for code in codes if not fits(code, scenario)}
+    return alarms | (codes & set(scenario.no_findings))
+
+
+def diagnose_example(example: Example, observed: Observed) -> Diagnosis:
     """Judge all steps; where something changed, those after it against those before."""
     change = example.run.scenario.change
     if change is None:
@@ -137,7 +145,9 @@ def _of_pools(example: Example, observed: Observed) -> set[str]:
         # Without the rollout's own times it is a trainer that waits.
         return {"async.trainer_starved"}
     if truth == "async.trainer_starved":
-        causes = {UNEXPLAINED} | ({"rollout.long_tail"} if cause == "rollout.imbalance" else set())
+        causes = [UNEXPLAINED]
+        if cause == "rollout.imbalance":
+            causes.append("rollout.long_tail")
         return {f"{truth} > {code}" for code in causes}
     if observed.variant != SCALARS or example.run.scenario.mode != "fully_async":
         # Only verl's fully asynchronous trainer logs its buffer; to others the trainer's own

@@ -23,6 +23,12 @@ from support.offline_facts import (
 
 FULL, SCALARS, NOISY = "full", "scalars", "noisy"
 VARIANTS = (FULL, SCALARS, NOISY)
+_FIELDS = {
+    "trajectories": "trajectories",
+    "gpus": "gpus",
+    "engines": "engine_windows",
+    "sync_phases": "sync_phases",
+}
 # Part of the runs whose log says nothing of the configuration.
 _UNCONFIGURED = 0.5
 
@@ -63,6 +69,20 @@ class Recording:
         if variant == SCALARS:
             return _as_log(self, chance)
         return _as_mess(self, chance)
+
+
+def without(observed: Observed, *layers: str) -> Observed:
+    """Return what is left when layers are not reported.
+
+    Layers are `trajectories`, `gpus`, `engines` and `sync_phases`.
+    """
+    nothing: dict[str, Any] = {}
+    for layer in layers:
+        nothing[_FIELDS[layer]] = None if layer == "trajectories" else ()
+        if layer == "gpus":
+            nothing["gpu_windows"] = ()
+    steps = tuple(dataclasses.replace(facts, **nothing) for facts in observed.steps)
+    return dataclasses.replace(observed, steps=steps)
 
 
 def _latest(plans: Sequence[StepPlan]) -> list[StepPlan]:
