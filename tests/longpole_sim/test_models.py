@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole_sim.models import ModelShape
+from longpole_sim.models import MIXTURE, ModelShape
 
 
 # Published check values of verl's FLOPs counter for Qwen3-8B.
@@ -32,3 +32,23 @@ def test_config_names_what_flops_need() -> None:
     config = ModelShape().huggingface_config()
     assert config["model_type"] == "qwen3"
     assert config["num_hidden_layers"] == 36
+
+
+def test_training_flops_of_a_mixture_are_the_published_ones() -> None:
+    model = ModelShape(
+        vocab_size=151_936,
+        hidden_size=2_048,
+        num_hidden_layers=48,
+        num_attention_heads=32,
+        num_key_value_heads=4,
+        num_experts=128,
+        experts_per_token=8,
+        moe_intermediate_size=768,
+    )
+    assert model.training_flops([512, 1024, 2048]) == 78_593_069_678_592
+    assert model.training_flops([4096] * 3) == 306_570_470_621_184
+
+
+def test_a_mixture_holds_more_weights_than_a_token_uses() -> None:
+    assert MIXTURE.active_parameters < MIXTURE.num_parameters / 5
+    assert MIXTURE.huggingface_config()["num_experts_per_tok"] == 8

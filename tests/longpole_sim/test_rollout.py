@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longpole_sim.plan import PartPlan
 from longpole_sim.rollout import Engine, Request, running_changes, serve
 
 ENGINE = Engine(num_gpus=2)
@@ -71,3 +72,43 @@ def test_a_slower_engine_takes_proportionally_longer() -> None:
     fast = serve(Engine(1, 1.0), batch, 0.0)[0][-1]
     slow = serve(Engine(1, 0.5), batch, 0.0)[0][-1]
     assert slow.end_s - slow.start_s == pytest.approx(2 * (fast.end_s - fast.start_s))
+
+
+def running_at_most(parts: list[list[PartPlan]]) -> int:
+    return max(count for _, count in running_changes(parts))
+
+
+@given(requests, st.integers(1, 6))
+def test_a_cap_is_never_exceeded_and_everything_is_served(batch: list[Request], cap: int) -> None:
+    parts = serve(Engine(2, max_running=cap), batch, 0.0)
+    assert running_at_most(parts) <= cap
+    for request, windows in zip(batch, parts, strict=True):
+        generated = sum(part.tokens for part in windows if part.kind == "generate")
+        assert generated == pytest.approx(sum(request.turn_tokens))
+
+
+@given(requests, st.floats(300.0, 4_000.0))
+def test_a_small_cache_throws_samples_out_and_serves_them_all_the_same(
+    batch: list[Request], room: float
+) -> None:
+    parts = serve(Engine(2, kv_tokens=room), batch, 0.0)
+    for request, windows in zip(batch, parts, strict=True):
+        generated = sum(part.tokens for part in windows if part.kind == "generate")
+        assert generated == pytest.approx(sum(request.turn_tokens))
+        for before, after in itertools.pairwise(windows):
+            assert after.start_s == pytest.approx(before.end_s)
+
+
+def test_a_full_cache_preempts_the_sample_that_came_last() -> None:
+    batch = [Request((400,), prompt_tokens=100.0) for _ in range(4)]
+    parts = serve(Engine(2, kv_tokens=1_200.0), batch, 0.0)
+    preempted = [any(part.name == "preempted" for part in windows) for windows in parts]
+    assert preempted[-1]
+    assert not preempted[0]
+
+
+def test_unread_prompts_delay_the_samples_behind_them() -> None:
+    quick = serve(Engine(1), [Request((10,)), Request((10,))], 0.0)
+    batch = [Request((10,), prefill_tokens=54_000.0), Request((10,))]
+    slow = serve(Engine(1, prefill_tokens_per_s=54_000.0), batch, 0.0)
+    assert slow[1][0].end_s == pytest.approx(quick[1][0].end_s + 1.0)
