@@ -42,7 +42,8 @@ from longpole_server.service.runs import RunsReader
 from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.store_service import StoreService
 from longpole_server.sql_door import open_sql_door
-from longpole_server.store import Store, StoreConfig, open_store
+from longpole_server.store import Store, open_store
+from longpole_server.store.location import locate_store
 
 # By name: the pages stand above the server's layers.
 _DASHBOARDS = "longpole_dashboards.app"
@@ -97,7 +98,7 @@ def open_application(config: Config) -> Generator[Application]:
     """
     _make_data_dir(config.data_dir)
     with ExitStack() as opened:
-        store = open_store(StoreConfig(directory=config.data_dir / "store"))
+        store = open_store(locate_store(config))
         opened.callback(store.close)
         reader = open_reader(store, _READER_THREADS)
         opened.callback(reader.close)

@@ -156,6 +156,35 @@ class Config:
         repr=False,
         metadata=_option("addresses of other services as apprise writes them", secret=True),
     )
+    clickhouse_url: str | None = field(
+        default=None,
+        metadata=_option("HTTP address of a ClickHouse to store in, instead of the embedded one"),
+    )
+    clickhouse_user: str | None = field(default=None, metadata=_option("user at that ClickHouse"))
+    clickhouse_password: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option("password at that ClickHouse", secret=True),
+    )
+    clickhouse_database: str = field(
+        default="longpole", metadata=_option("database there; made when missing")
+    )
+    clickhouse_cluster: str | None = field(
+        default=None,
+        metadata=_option("cluster there whose nodes share the tables; without one a single node"),
+    )
+    clickhouse_ca_file: Path | None = field(
+        default=None, metadata=_option("certificates that its certificate is checked with", Path)
+    )
+    clickhouse_certificate_file: Path | None = field(
+        default=None, metadata=_option("certificate that this server shows it", Path)
+    )
+    clickhouse_key_file: Path | None = field(
+        default=None, metadata=_option("key of that certificate", Path)
+    )
+    clickhouse_no_verify: bool = field(
+        default=False, metadata=_option("do not check its certificate", parse_flag)
+    )
     no_sql_door: bool = field(
         default=False,
         metadata=_option("do not answer people's own SQL at /clickhouse/", parse_flag),

@@ -133,9 +133,10 @@ def build_bench(
 
 
 @contextmanager
-def opened_bench(directory: Path) -> Generator[ServiceBench]:
-    """Open an embedded store and build a service on it."""
-    store: Store = open_store(StoreConfig(directory=directory))
+def opened_bench(place: Path | StoreConfig) -> Generator[ServiceBench]:
+    """Open a store, an embedded one in a directory, and build a service on it."""
+    config = StoreConfig(directory=place) if isinstance(place, Path) else place
+    store: Store = open_store(config)
     reader = open_reader(store)
     alert_store = AlertStore(open_alert_reader(store), store.new_alert_writer())
     try:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from longpole_server.cli.serving import describe
 from longpole_server.config import Config, read_config
 from longpole_server.errors import ConfigError, ServerError
-from longpole_server.store import StoreConfig, open_store
+from longpole_server.store import open_store
+from longpole_server.store.location import locate_store
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,11 +20,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     except SystemExit as end:
         return int(end.code or 0)
-    directory = config.data_dir / "store"
     try:
-        open_store(StoreConfig(directory=directory)).close()
+        location = locate_store(config)
+        open_store(location).close()
     except ServerError as error:
         print(f"longpole migrate: {describe(error)}", file=sys.stderr)
         return 1
-    print(f"The store in {directory} is up to date.")
+    print(f"The store in {location.place} is up to date.")
     return 0

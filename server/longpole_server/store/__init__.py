@@ -1,6 +1,7 @@
 """The store: every fact and every derived step, in ClickHouse, embedded or external."""
 
-from longpole_server.store.client import Client, StoreConfig
+from longpole_server.store.client import Client
+from longpole_server.store.location import StoreConfig
 from longpole_server.store.store import Store, open_store
 from longpole_server.store.writer import Writer
 

@@ -10,16 +10,20 @@ import os
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import clickhouse_connect
 import pyarrow as pa
+from clickhouse_connect.driver import httputil
 from clickhouse_connect.driver.binding import DT64Param
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from urllib3 import PoolManager
+from urllib3.exceptions import HTTPError
 
-from longpole_server.errors import ConfigError, StoreError
+from longpole_server.errors import StoreError
+from longpole_server.store.location import StoreConfig
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver import Client as Driver
@@ -61,6 +65,12 @@ READ_SETTINGS: Mapping[str, Setting] = {
 
 
 _MAX_DRAINS = 10
+_NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
+_MAX_SOCKETS = 16
+_PORTS: Mapping[str, int] = MappingProxyType({"http": 8123, "https": 8443})
+_CONNECT_TIMEOUT_S = 5
+# Longer than any query may run.
+_ANSWER_TIMEOUT_S = 60
 
 
 class EscapedText(DT64Param):
@@ -77,39 +87,17 @@ class EscapedText(DT64Param):
         return self._text
 
 
-@dataclass(frozen=True, slots=True)
-class StoreConfig:
-    """Where the store is. Exactly one of `directory` and `url` is given.
-
-    Attributes:
-        directory: Embedded store: created when missing, one process at a time.
-        url: External ClickHouse, e.g. `http://user:password@host:8123`.
-        database: Created when missing.
-        max_memory_bytes: Bound on what the embedded engine may use.
-    """
-
-    directory: Path | None = None
-    url: str | None = None
-    database: str = "longpole"
-    max_memory_bytes: int = 3 << 30
-
-    def __post_init__(self) -> None:
-        if (self.directory is None) == (self.url is None):
-            raise ConfigError(
-                "The store needs either a data directory or a ClickHouse address.",
-                hint="Give one of them, not both.",
-            )
-
-
 class Client:
     """A connection of its own. Calls on one client wait for each other: take one per thread.
 
     Args:
         driver: The driver's client, opened in this process; closed with this one.
+        is_embedded: Whether the engine runs in this process.
     """
 
-    def __init__(self, driver: "Driver") -> None:
+    def __init__(self, driver: "Driver", is_embedded: bool = True) -> None:
         self._driver = driver
+        self._is_embedded = is_embedded
         self._process = os.getpid()
         self._lock = threading.Lock()
         # Whether the last call failed.
@@ -162,6 +150,11 @@ class Client:
         with self._translating(f"insert into {table}"):
             self._driver.insert_arrow(table, rows, settings=settings)
 
+    def use(self, database: str) -> None:
+        """Let names without a database mean those of this one, which must exist."""
+        with self._translating("opening"):
+            self._driver.database = database
+
     def close(self) -> None:
         """Close the connection; a call in flight on it is waited for."""
         with translating("close"):
@@ -169,11 +162,11 @@ class Client:
 
     @contextmanager
     def _translating(self, what: str) -> Generator[None]:
-        if os.getpid() != self._process:
+        if self._is_embedded and os.getpid() != self._process:
             # The embedded engine's threads do not survive a fork: a query would hang for ever.
             raise StoreError("The store was opened before this process was forked from its opener.")
         with self._lock:
-            if self._is_dirty:
+            if self._is_dirty and self._is_embedded:
                 self._drain()
             self._is_dirty = True
             with translating(what):
@@ -194,21 +187,55 @@ def translating(what: str) -> Generator[None]:
     """Turn the driver's errors into `StoreError`. `what` names the attempt."""
     try:
         yield
-    except (ClickHouseError, pa.ArrowException, OSError, RuntimeError, ImportError) as error:
+    except (
+        ClickHouseError,
+        HTTPError,
+        pa.ArrowException,
+        OSError,
+        RuntimeError,
+        ImportError,
+    ) as error:
         reason = str(error).split(". Stack trace")[0].strip()
         raise StoreError(f"The store's {what} failed: {reason}") from error
 
 
+class Connector:
+    """Opens connections to one place; those over HTTP share a pool of sockets.
+
+    Args:
+        config: Where it is.
+        settings: That every connection sets, before its own.
+    """
+
+    def __init__(self, config: StoreConfig, settings: Mapping[str, Setting] = _NO_SETTINGS) -> None:
+        self._config = config
+        self._settings = settings
+        self._sockets = _open_sockets(config) if config.url is not None else None
+
+    def connect(self, settings: Mapping[str, Setting], database: str | None = None) -> Client:
+        """Open a connection to a database that exists, the store's own unless said otherwise.
+
+        Raises:
+            StoreError: No connection, or a setting the database does not accept.
+        """
+        client = self.connect_bare(settings)
+        client.use(database or self._config.database)
+        return client
+
+    def connect_bare(self, settings: Mapping[str, Setting]) -> Client:
+        """Open a connection to no database in particular. Raises as `connect`."""
+        with translating("opening"):
+            driver = _open_driver(self._config, {**self._settings, **settings}, self._sockets)
+            return Client(driver, is_embedded=self._config.url is None)
+
+
 def connect(config: StoreConfig, settings: Mapping[str, Setting]) -> Client:
-    """Open a connection to the store's database, which must exist.
+    """Open one connection to the store's database, which must exist.
 
     Raises:
         StoreError: No connection, or a setting the database does not accept.
     """
-    with translating("opening"):
-        driver = _open_driver(config, settings)
-        driver.database = config.database
-        return Client(driver)
+    return Connector(config).connect(settings)
 
 
 def create_database(config: StoreConfig) -> None:
@@ -217,22 +244,57 @@ def create_database(config: StoreConfig) -> None:
     Raises:
         StoreError: No connection, or the database refused.
     """
+    client = Connector(config).connect_bare({})
+    try:
+        client.command(f"CREATE DATABASE IF NOT EXISTS {config.database} ENGINE = Atomic")
+    finally:
+        client.close()
+
+
+def _read_address(url: str, user: str | None, password: str | None) -> dict[str, Any]:
+    """Return the parts of an address as the driver wants them: from a whole one it drops some."""
+    parts = urlsplit(url)
+    return {
+        "interface": parts.scheme,
+        "host": parts.hostname,
+        "port": parts.port or _PORTS[parts.scheme],
+        "username": user or (unquote(parts.username) if parts.username else "default"),
+        "password": password or unquote(parts.password or ""),
+        "proxy_path": parts.path.rstrip("/"),
+    }
+
+
+def _open_sockets(config: StoreConfig) -> PoolManager:
+    tls = config.tls
     with translating("opening"):
-        driver = _open_driver(config, {})
-        try:
-            driver.command(
-                "CREATE DATABASE IF NOT EXISTS {database:Identifier} ENGINE = Atomic",
-                {"database": config.database},
-            )
-        finally:
-            driver.close()
+        return httputil.get_pool_manager(
+            maxsize=_MAX_SOCKETS,
+            verify=tls.verify,
+            ca_cert=str(tls.ca_file) if tls.ca_file else None,
+            client_cert=str(tls.certificate_file) if tls.certificate_file else None,
+            client_cert_key=str(tls.key_file) if tls.key_file else None,
+        )
 
 
-def _open_driver(config: StoreConfig, settings: Mapping[str, Setting]) -> "Driver":
+def _open_driver(
+    config: StoreConfig, settings: Mapping[str, Setting], sockets: PoolManager | None
+) -> "Driver":
     if config.url is not None:
-        return clickhouse_connect.get_client(dsn=config.url, settings=dict(settings))
+        return clickhouse_connect.get_client(
+            **_read_address(config.url, config.user, config.password),
+            settings=dict(settings),
+            pool_mgr=sockets,
+            # A session would make concurrent queries of one client fail, and tie it to one node.
+            autogenerate_session_id=False,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            send_receive_timeout=_ANSWER_TIMEOUT_S,
+        )
     assert config.directory is not None  # noqa: S101 - the configuration checked it
-    options = {**EMBEDDED_OPTIONS, "max_server_memory_usage": config.max_memory_bytes}
+    options = {
+        **EMBEDDED_OPTIONS,
+        "max_server_memory_usage": config.max_memory_bytes,
+        **config.engine_options,
+    }
     return clickhouse_connect.get_client(
         interface="chdb",
         path=str(config.directory / "chdb"),

@@ -1,5 +1,7 @@
 """Opening the store: the lock, the database, its migrations, and the one writer."""
 
+import logging
+import time
 from collections.abc import Mapping
 
 from longpole_server.errors import StoreError
@@ -9,13 +11,24 @@ from longpole_server.store.client import (
     READ_SETTINGS,
     WRITE_SETTINGS,
     Client,
+    Connector,
     Setting,
-    StoreConfig,
-    connect,
-    create_database,
 )
+from longpole_server.store.cluster import (
+    check_macros,
+    choose_dialect,
+    choose_settings,
+    distribute,
+    render_database,
+)
+from longpole_server.store.location import StoreConfig
 from longpole_server.store.lock import DirectoryLock
 from longpole_server.store.writer import Writer
+
+_log = logging.getLogger(__name__)
+_RETRY_S = 1.0
+# In errors that ClickHouse itself reports, and in those of certificates.
+_FINAL = ("DB::Exception", "CERTIFICATE_VERIFY_FAILED")
 
 
 class Store:
@@ -23,12 +36,20 @@ class Store:
 
     Args:
         config: Where it is.
+        connector: Opens connections to it.
         client: A connection that may write; closed with the store.
         lock: Of the data directory; None for an external database.
     """
 
-    def __init__(self, config: StoreConfig, client: Client, lock: DirectoryLock | None) -> None:
+    def __init__(
+        self,
+        config: StoreConfig,
+        connector: Connector,
+        client: Client,
+        lock: DirectoryLock | None,
+    ) -> None:
         self._config = config
+        self._connector = connector
         self._client = client
         self._lock = lock
         self._writer = Writer(client)
@@ -38,18 +59,23 @@ class Store:
         """The one writer."""
         return self._writer
 
+    @property
+    def config(self) -> StoreConfig:
+        """Where it is."""
+        return self._config
+
+    @property
+    def database(self) -> str:
+        """Name of the database that queries read."""
+        return self._config.database
+
     def new_reader_client(self) -> Client:
         """Open a connection that cannot write. Its owner closes it before the store.
 
         Raises:
             StoreError: The database failed.
         """
-        return connect(self._config, READ_SETTINGS)
-
-    @property
-    def database(self) -> str:
-        """Name of the database that holds the tables."""
-        return self._config.database
+        return self._connector.connect(READ_SETTINGS)
 
     def new_limited_client(self, settings: Mapping[str, Setting]) -> Client:
         """Open a connection with settings of the caller's. Its owner closes it before the store.
@@ -57,7 +83,7 @@ class Store:
         Raises:
             StoreError: The database failed, or does not accept a setting.
         """
-        return connect(self._config, settings)
+        return self._connector.connect(settings)
 
     def new_alert_writer(self) -> AlertWriter:
         """Open a writer of alerts. Its owner closes it before the store.
@@ -65,7 +91,7 @@ class Store:
         Raises:
             StoreError: The database failed.
         """
-        return AlertWriter(connect(self._config, WRITE_SETTINGS))
+        return AlertWriter(self._connector.connect(WRITE_SETTINGS))
 
     def close(self) -> None:
         """Close the writer's connection and release the directory. It can be opened again."""
@@ -85,18 +111,52 @@ def open_store(config: StoreConfig) -> Store:
     """
     lock = _lock_directory(config)
     try:
-        create_database(config)
-        client = connect(config, WRITE_SETTINGS)
-        try:
-            migrations.apply_pending(client)
-        except BaseException:
-            client.close()
-            raise
-        return Store(config, client, lock)
+        connector = Connector(config, choose_settings(config))
+        _prepare_schema(config, connector)
+        return Store(config, connector, connector.connect(WRITE_SETTINGS), lock)
     except BaseException:
         if lock is not None:
             lock.release()
         raise
+
+
+def _prepare_schema(config: StoreConfig, connector: Connector) -> None:
+    dialect = choose_dialect(config)
+    client = _connect_first(config, connector)
+    try:
+        if dialect.replicated:
+            check_macros(client)
+        for database in {config.tables_database: None, config.database: None}:
+            client.command(render_database(database, dialect))
+        client.use(config.tables_database)
+        applied = migrations.apply_pending(client, dialect=dialect)
+        if config.cluster is not None:
+            distribute(client, config, dialect, renew=bool(applied))
+    finally:
+        client.close()
+
+
+def _connect_first(config: StoreConfig, connector: Connector) -> Client:
+    """Connect; an external database that is not there yet is waited for."""
+    if config.url is None:
+        return connector.connect_bare(WRITE_SETTINGS)
+    deadline_s = time.monotonic() + config.start_timeout_s
+    while (client := _try_to_connect(connector)) is None:
+        if time.monotonic() + _RETRY_S > deadline_s:
+            return connector.connect_bare(WRITE_SETTINGS)
+        time.sleep(_RETRY_S)
+    return client
+
+
+def _try_to_connect(connector: Connector) -> Client | None:
+    """Return None when nobody answers; an answer that is a refusal is final."""
+    try:
+        return connector.connect_bare(WRITE_SETTINGS)
+    except StoreError as error:
+        if any(word in error.message for word in _FINAL):
+            raise
+        _log.warning("ClickHouse is waited for: %s", error.message)
+        return None
 
 
 def _lock_directory(config: StoreConfig) -> DirectoryLock | None:

@@ -19,13 +19,13 @@ from longpole_server.errors import StoreError
 from longpole_server.store.client import Client
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
-_SETTINGS_TABLE = """
+_RECORD_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations $on_cluster (
     number UInt32,
     name String,
     checksum String,
     applied_at DateTime('UTC') DEFAULT now('UTC')
-) ENGINE = ${replicated}ReplacingMergeTree ORDER BY number
+) ENGINE = ${record_engine} ORDER BY number
 """
 
 
@@ -37,11 +37,13 @@ class Dialect:
         replicated: Prefix of every engine's name.
         on_cluster: Clause of every statement.
         deduplication_window: Setting that bounds how many insert tokens a table remembers.
+        record_engine: Engine of the table of applied migrations.
     """
 
     replicated: str = ""
     on_cluster: str = ""
     deduplication_window: str = "non_replicated_deduplication_window"
+    record_engine: str = "ReplacingMergeTree"
 
     def render(self, sql: str) -> str:
         """Fill in the variables.
@@ -53,6 +55,7 @@ class Dialect:
             replicated=self.replicated,
             on_cluster=self.on_cluster,
             deduplication_window=self.deduplication_window,
+            record_engine=self.record_engine,
         )
 
 
@@ -79,6 +82,11 @@ class Migration:
         return tuple(part.strip() for part in re.split(r";\s*(?:\n|$)", text) if part.strip())
 
 
+def render_record_table(dialect: Dialect) -> str:
+    """Return the statement that makes the table of applied migrations."""
+    return dialect.render(_RECORD_TABLE).strip()
+
+
 def load_migrations() -> tuple[Migration, ...]:
     """Return the migrations this program brings, in order."""
     found: list[Migration] = []
@@ -103,7 +111,7 @@ def list_pending(
         StoreError: The database was written by a newer program, or an applied one changed.
     """
     known = load_migrations() if known is None else known
-    client.command(dialect.render(_SETTINGS_TABLE))
+    client.command(render_record_table(dialect))
     applied = {
         row["number"]: row
         for row in client.query("SELECT number, name, checksum FROM schema_migrations").to_pylist()
