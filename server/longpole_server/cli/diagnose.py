@@ -34,16 +34,18 @@ def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     try:
         document = (
-            _diagnose_run(options.server, options.target)
+            _diagnose_run(options.server, _only(options.targets))
             if options.server
-            else _diagnose_file(options.target, options.model_config, options.gpu)
+            else _diagnose_files(options.targets, options.model_config, options.gpu)
         )
     except (UnreadableLogError, NotFoundError, ConfigError) as error:
         return _refuse(error, EXIT_REFUSED)
     except ServerError as error:
         return _refuse(error, EXIT_FAILED)
     except OSError as error:
-        return _refuse(ServerError(f"{options.target}: {error.strerror or error}."), EXIT_FAILED)
+        return _refuse(
+            ServerError(f"{options.targets[0]}: {error.strerror or error}."), EXIT_FAILED
+        )
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return _print(document, as_json=options.json)
@@ -75,9 +77,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="longpole diagnose", description="Say what a training log is waiting for, with proof."
     )
     parser.add_argument(
-        "target",
+        "targets",
+        nargs="+",
         metavar="FILE|RUN",
-        help="a log file, or - for standard input; with --server, a run id",
+        help="a log file or a tracker's folder, or - for standard input; several are logs of one "
+        "run, such as the trainer's and an engine's; with --server, a run id",
     )
     parser.add_argument("--json", action="store_true", help="print longpole.diagnosis/1")
     parser.add_argument("--server", metavar="URL", help="diagnose a run on this server")
@@ -93,16 +97,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _diagnose_file(target: str, model: str | None, gpu: str | None) -> dict[str, Any]:
+def _diagnose_files(targets: Sequence[str], model: str | None, gpu: str | None) -> dict[str, Any]:
     model_config = None if model is None else _read_model_config(model)
     if gpu is not None and find_peak(gpu) is None:
         raise ConfigError(
             f"the peak rate of {gpu!r} is not known.", f"Known: {', '.join(DEVICE_NAMES)}."
         )
-    source = _find_source(target)
+    if len(targets) > 1 and _STANDARD_INPUT in targets:
+        raise ConfigError("Standard input can be read once: name files where there are several.")
+    sources = [_find_source(target) for target in targets]
     imported = import_facts(
-        source,
-        run_id=f"import/{Path(source.name).stem}",
+        sources,
+        run_id=f"import/{Path(sources[0].name).stem}",
         model_config=model_config,
         gpu_model=gpu,
     )
@@ -128,6 +134,12 @@ def _read_model_config(model: str) -> Mapping[str, object]:
     if not isinstance(config, dict):
         raise ConfigError(f"{model}: not a model configuration: it holds no object.")
     return cast("Mapping[str, object]", config)
+
+
+def _only(targets: Sequence[str]) -> str:
+    if len(targets) > 1:
+        raise ConfigError("--server takes one run id.")
+    return targets[0]
 
 
 def _find_source(target: str) -> LogSource:

@@ -1,9 +1,11 @@
-"""`longpole import FILE...`: sends logs to a server, each becomes a run."""
+"""`longpole import FILE...`: sends logs to a server, each becomes a run; --follow keeps sending."""
 
 import argparse
 import os
+import shutil
 import stat
 import sys
+import tempfile
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from longpole_server.cli.client import (
     read_token,
 )
 from longpole_server.errors import BadRequestError, ConfigError, ServerError, UnreadableLogError
+from longpole_server.importers import LogSource, pack
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
 
@@ -24,11 +27,10 @@ _DONE, _FAILED, _REFUSED = 0, 1, 2
 def main(arguments: Sequence[str]) -> int:
     """Send every file. Exit status: 0 done, 1 failed, 2 a file or an argument makes no sense."""
     options = _parse(arguments, os.environ)
-    if options.run and len(options.files) > 1:
-        origin = options.origins["run"]
-        print(f"longpole import: {origin} names one run, so it takes one file", file=sys.stderr)
-        return _REFUSED
-    statuses = [_try_send(options.server, Path(file), options.run) for file in options.files]
+    files = [Path(file) for file in options.files]
+    # Several files are one run when it is named, else a run each.
+    groups = [files] if options.run else [[file] for file in files]
+    statuses = [_try_send(options.server, group, options.run) for group in groups]
     return max(statuses)
 
 
@@ -39,7 +41,12 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         epilog="Every option --a-b is also LONGPOLE_A_B. Token: LONGPOLE_TOKEN, or the file that "
         "LONGPOLE_TOKEN_FILE names.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="verl console log or JSONL file")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a trainer's or an engine's log, a tracker's file or folder",
+    )
     parser.add_argument(
         "--server",
         type=_server,
@@ -47,7 +54,11 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
     )
-    parser.add_argument("--run", metavar="ID", help="run id (default: import/ and the file's stem)")
+    parser.add_argument(
+        "--run",
+        metavar="ID",
+        help="run id (default: import/ and the file's stem); several files become this one run",
+    )
     return parser.parse(arguments, environ)
 
 
@@ -57,36 +68,52 @@ def _server(text: str) -> str:
     return text
 
 
-def _try_send(server: str, file: Path, run_id: str | None) -> int:
+def _try_send(server: str, files: Sequence[Path], run_id: str | None) -> int:
     try:
-        print(_send(ServerClient(server, read_token()), server, file, run_id), flush=True)
+        print(_send(ServerClient(server, read_token()), server, files, run_id), flush=True)
     except (BadRequestError, ConfigError, UnreadableLogError) as error:
         return _complain(error, _REFUSED)
     except ServerError as error:
         return _complain(error, _FAILED)
     except OSError as error:
-        return _complain(UnreadableLogError(f"{file}: {error.strerror or error}."), _REFUSED)
+        named = error.filename or files[0]
+        return _complain(UnreadableLogError(f"{named}: {error.strerror or error}."), _REFUSED)
     return _DONE
 
 
-def _send(client: ServerClient, server: str, file: Path, run_id: str | None) -> str:
-    if file.is_dir():
-        raise UnreadableLogError(f"{file} is a directory; name a log file in it.")
+def _send(client: ServerClient, server: str, files: Sequence[Path], run_id: str | None) -> str:
+    sources = [_find_source(file) for file in files]
+    query = {"name": sources[0].name, "modified_ns": str(sources[0].modified_ns)}
+    if run_id:
+        query["run"] = run_id
+    path = f"/import?{urllib.parse.urlencode(query)}"
+    if len(files) == 1 and files[0].is_file():
+        with files[0].open("rb") as body:
+            answer = client.post(path, body, os.fstat(body.fileno()).st_size)
+    else:
+        with tempfile.TemporaryFile() as body:
+            if len(sources) == 1:
+                with sources[0].open() as stream:
+                    shutil.copyfileobj(stream, body)
+            else:
+                pack(sources, body)
+            size = body.tell()
+            body.seek(0)
+            answer = client.post(path, body, size)
+    run = str(answer["run_id"])
+    named = ", ".join(str(file) for file in files)
+    return (
+        f"{named}: {answer['num_steps']} steps in run {run}, "
+        f"{server.rstrip('/')}/run?id={quote_segment(run)}"
+    )
+
+
+def _find_source(file: Path) -> LogSource:
+    source = LogSource.of_file(file)
     status = file.stat()
     if stat.S_ISREG(status.st_mode) and status.st_size == 0:
         raise UnreadableLogError(f"{file} is empty.")
-    query = {"name": file.name, "modified_ns": str(status.st_mtime_ns)}
-    if run_id:
-        query["run"] = run_id
-    with file.open("rb") as body:
-        answer = client.post(
-            f"/import?{urllib.parse.urlencode(query)}", body, os.fstat(body.fileno()).st_size
-        )
-    run = str(answer["run_id"])
-    return (
-        f"{file}: {answer['num_steps']} steps in run {run}, "
-        f"{server.rstrip('/')}/run?id={quote_segment(run)}"
-    )
+    return source
 
 
 def _complain(error: ServerError, status: int) -> int:

@@ -1,10 +1,12 @@
 """Logs made ready for the store: the run, its scalars, its engines' series, and a time axis."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from longpole.conventions.metrics import STEP_SECONDS
+from longpole_server.analysis.scalar_ledger import read_scalar_ledger
 from longpole_server.importers.engine_lines import COUNTS, EngineLine
 from longpole_server.importers.logged import LoggedStep, has_step_total
-from longpole_server.importers.run_traits import RunTraits
+from longpole_server.importers.run_traits import RunTraits, is_timed
 from longpole_server.importers.runs import RunLogs, length_ns
 from longpole_server.importers.sources import LogSource
 from longpole_server.model.records import EngineSample, MetricPoint, Records, RunEnd, RunStart
@@ -62,7 +64,7 @@ def import_records(
         start_ns, end_ns = clock.place(logged)
         batch.metric_points.extend(
             MetricPoint(run_id, logged.attempt, logged.step, key, value, end_ns)
-            for key, value in logged.scalars.items()
+            for key, value in _with_seconds(logged).items()
         )
         batch.engine_samples.extend(
             EngineSample(run_id, logged.attempt, line.replica, name, ts_ns, value)
@@ -167,6 +169,14 @@ def _place_lines(
         if ts_ns is None or not start_ns <= ts_ns <= end_ns:
             ts_ns = start_ns + (end_ns - start_ns) * index // (len(lines) + 1)
         yield line, ts_ns
+
+
+def _with_seconds(logged: LoggedStep) -> Mapping[str, float]:
+    """Return a step's scalars; where none is the step's seconds the sum of its stages stands."""
+    if not has_step_total(logged.scalars) or is_timed(logged.scalars):
+        return logged.scalars
+    seconds = read_scalar_ledger(logged.scalars, logged.step).step_s
+    return logged.scalars if not seconds else {**logged.scalars, STEP_SECONDS: seconds}
 
 
 def _length_ns(logged: LoggedStep) -> int:

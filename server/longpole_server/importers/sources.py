@@ -2,8 +2,10 @@
 
 import io
 import os
+import shutil
 import stat
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,14 +95,16 @@ def pack(sources: Sequence[LogSource], into: BinaryIO) -> None:
     """Write several logs as one archive: the same bytes for the same logs."""
     with tarfile.open(fileobj=into, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for index, source in enumerate(sources):
-            with source.open() as stream:
-                size = stream.seek(0, io.SEEK_END)
-                stream.seek(0)
+            with source.open() as stream, tempfile.TemporaryFile() as copy:
+                # A folder's stream knows no size.
+                shutil.copyfileobj(stream, copy)
+                size = copy.tell()
+                copy.seek(0)
                 # Two logs may have the same name.
                 member = tarfile.TarInfo(f"{index:03}/{source.name}")
                 member.size = size
                 member.mtime = source.modified_ns // 10**9
-                archive.addfile(member, stream)
+                archive.addfile(member, copy)
 
 
 def unpack(source: LogSource) -> tuple[LogSource, ...]:

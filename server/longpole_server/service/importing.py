@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longpole_server.errors import BadRequestError
-from longpole_server.importers import LogSource, import_records
+from longpole_server.importers import LogSource, import_records, unpack
 from longpole_server.service.closing import StepCloser
 from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.training_steps import is_validation
@@ -53,7 +53,7 @@ class LogImporter:
         """Put a log into the store. The same content under the same run changes nothing.
 
         Args:
-            file: The log.
+            file: The log, or an archive of the logs of one run.
             name: Its name where it came from.
             run_id: The run it becomes; made from `name` when None.
             modified_ns: When the log was last written: where its time axis ends, if it has none.
@@ -66,9 +66,9 @@ class LogImporter:
         run_id = run_id or make_run_id(name)
         check_run_id(run_id)
         batch_id = _hash(file)
-        source = LogSource(name, lambda: file.open("rb"), modified_ns)
+        sources = unpack(LogSource(name, lambda: file.open("rb"), modified_ns))
         steps: set[int] = set()
-        for index, records in enumerate(import_records(source, run_id, name)):
+        for index, records in enumerate(import_records(sources, run_id, name)):
             self._writer.write(records, f"import/{batch_id}/{run_id}/{index}")
             self._closer.on_written(records)
             steps.update(

@@ -38,11 +38,10 @@ def test_a_bad_server_is_named_as_it_was_given(
         assert "is not an address such as http://127.0.0.1:8470" in line
 
 
-def test_the_run_may_stand_in_the_environment(
+def test_several_files_of_a_named_run_are_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LONGPOLE_RUN", "team/run")
+    # None of them is sent when one is missing: one complaint, not two.
     assert import_log.main([str(tmp_path / "a.log"), str(tmp_path / "b.log")]) == 2
-    assert capsys.readouterr().err == (
-        "longpole import: LONGPOLE_RUN names one run, so it takes one file\n"
-    )
+    assert capsys.readouterr().err == f"longpole import: {tmp_path / 'a.log'}: no such file.\n"

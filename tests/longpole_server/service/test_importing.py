@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from longpole_server.errors import BadRequestError, UnreadableLogError
+from longpole_server.importers import LogSource, pack
 from longpole_server.service.importing import LogImporter, check_run_id, make_run_id
 from support.server_service import ServiceBench
 
@@ -95,3 +96,45 @@ def test_ordinary_ids_are_taken(run_id: str):
 def test_default_ids_are_made_from_the_files_stem(name: str, run_id: str):
     assert make_run_id(name) == run_id
     check_run_id(run_id)
+
+
+LOGS = SAMPLES / "logs"
+
+
+@pytest.mark.parametrize(
+    ("name", "num_steps"),
+    [("areal_console.log", 2), ("roll_console.log", 3), ("skyrl_console.log", 2)],
+)
+def test_every_step_of_an_imported_log_is_closed(bench: ServiceBench, name: str, num_steps: int):
+    importer = LogImporter(bench.writer, bench.closer)
+    importer.import_log(LOGS / name, name, name, MODIFIED_NS)
+    bench.derive()
+    bench.derive()
+    steps = bench.service.list_steps(name)
+    assert len(steps) == num_steps
+    assert all(step.closed_by == "metrics" for step in steps)
+    assert all(step.stages for step in steps)
+
+
+def test_a_log_with_times_lies_where_they_say(bench: ServiceBench):
+    importer = LogImporter(bench.writer, bench.closer)
+    importer.import_log(LOGS / "prime_rl_trainer.jsonl", "m.jsonl", "timed", MODIFIED_NS)
+    bench.derive()
+    bench.derive()
+    first, second = bench.service.list_steps("timed")
+    assert first.end_ns == 1_795_970_472_400_000_000
+    assert second.end_ns == 1_795_970_543_500_000_000
+    assert not bench.service.get_run("timed").summary.time_estimated
+
+
+def test_an_archive_is_the_logs_of_one_run(bench: ServiceBench, tmp_path: Path):
+    importer = LogImporter(bench.writer, bench.closer)
+    names = ("slime_console.log", "vllm_engine.log")
+    archive = tmp_path / "logs.tar"
+    with archive.open("wb") as stream:
+        pack([LogSource.of_file(LOGS / name) for name in names], stream)
+    imported = importer.import_log(archive, "slime_console.log", None, MODIFIED_NS)
+    assert imported.run_id == "import/slime_console"
+    bench.derive()
+    bench.derive()
+    assert [step.step for step in bench.service.list_steps(imported.run_id)] == [0, 1]
