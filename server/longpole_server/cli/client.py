@@ -96,11 +96,19 @@ class ServerClient:
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         return self._request(path, io.BytesIO(body), headers)
 
+    def send(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Send an OTLP request to `<path>` and return the answer. Raises as `get`."""
+        return self._request(path, body, headers, root="")
+
     def _request(
-        self, path: str, body: IO[bytes] | None, headers: Mapping[str, str]
+        self,
+        path: str,
+        body: IO[bytes] | bytes | None,
+        headers: Mapping[str, str],
+        root: str = "/api/v1",
     ) -> dict[str, Any]:
         request = urllib.request.Request(  # noqa: S310 - the constructor admits http(s) only
-            f"{self._address}/api/v1{path}", data=body, headers={**self._headers, **headers}
+            f"{self._address}{root}{path}", data=body, headers={**self._headers, **headers}
         )
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:

@@ -18,8 +18,9 @@ from longpole_server.cli.client import (
     quote_segment,
     read_token,
 )
+from longpole_server.cli.follow import FollowCommand, FollowOptions, stop_on_signals
 from longpole_server.errors import BadRequestError, ConfigError, ServerError, UnreadableLogError
-from longpole_server.importers import LogSource, pack
+from longpole_server.importers import LogSource, check_run_id, make_run_id, pack
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
 
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     """Send every file. Exit status: 0 done, 1 failed, 2 a file or an argument makes no sense."""
     options = _parse(arguments, os.environ)
     files = [Path(file) for file in options.files]
+    if options.follow:
+        return _try_follow(options.server, files, options.run)
     # Several files are one run when it is named, else a run each.
     groups = [files] if options.run else [[file] for file in files]
     statuses = [_try_send(options.server, group, options.run) for group in groups]
@@ -59,6 +62,11 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         metavar="ID",
         help="run id (default: import/ and the file's stem); several files become this one run",
     )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on with what is added to the file, until stopped: the run is alive meanwhile",
+    )
     return parser.parse(arguments, environ)
 
 
@@ -71,6 +79,27 @@ def _server(text: str) -> str:
 def _try_send(server: str, files: Sequence[Path], run_id: str | None) -> int:
     try:
         print(_send(ServerClient(server, read_token()), server, files, run_id), flush=True)
+    except (BadRequestError, ConfigError, UnreadableLogError) as error:
+        return _complain(error, _REFUSED)
+    except ServerError as error:
+        return _complain(error, _FAILED)
+    except OSError as error:
+        named = error.filename or files[0]
+        return _complain(UnreadableLogError(f"{named}: {error.strerror or error}."), _REFUSED)
+    return _DONE
+
+
+def _try_follow(server: str, files: Sequence[Path], run_id: str | None) -> int:
+    try:
+        if len(files) > 1:
+            raise ConfigError("--follow takes one file.")
+        run_id = run_id or make_run_id(files[0].name)
+        check_run_id(run_id)
+        options = FollowOptions(files[0], run_id, files[0].name)
+        command = FollowCommand(ServerClient(server, read_token()), options)
+        stop_on_signals(command)
+        print(f"{files[0]}: run {run_id}, {_page(server, run_id)}", flush=True)
+        command.run()
     except (BadRequestError, ConfigError, UnreadableLogError) as error:
         return _complain(error, _REFUSED)
     except ServerError as error:
@@ -102,10 +131,11 @@ def _send(client: ServerClient, server: str, files: Sequence[Path], run_id: str 
             answer = client.post(path, body, size)
     run = str(answer["run_id"])
     named = ", ".join(str(file) for file in files)
-    return (
-        f"{named}: {answer['num_steps']} steps in run {run}, "
-        f"{server.rstrip('/')}/run?id={quote_segment(run)}"
-    )
+    return f"{named}: {answer['num_steps']} steps in run {run}, {_page(server, run)}"
+
+
+def _page(server: str, run_id: str) -> str:
+    return f"{server.rstrip('/')}/run?id={quote_segment(run_id)}"
 
 
 def _find_source(file: Path) -> LogSource:

@@ -19,11 +19,11 @@ def derive_scalars(steps: Iterable[LoggedStep], summary: LogSummary) -> Iterator
         steps: In the order in which they were completed.
         summary: Whether the steps are numbered by the trainer.
     """
-    growth = _Growth()
+    growth = Growth()
     held: LoggedStep | None = None
     for step in steps:
         current = growth.derive(step, may_skip=not summary.steps_are_counted)
-        seconds = _seconds_of_previous(current.scalars)
+        seconds = seconds_of_previous(current.scalars)
         if held is not None:
             yield _with_seconds(held, current, seconds)
             held = None
@@ -35,7 +35,8 @@ def derive_scalars(steps: Iterable[LoggedStep], summary: LogSummary) -> Iterator
         yield held
 
 
-def _seconds_of_previous(scalars: Mapping[str, float]) -> float | None:
+def seconds_of_previous(scalars: Mapping[str, float]) -> float | None:
+    """Return the seconds of the step before that a step logs, 0 for a first one, else None."""
     if _OWN_SECONDS_BESIDE in scalars:
         return None
     return scalars.get(_PREVIOUS_SECONDS)
@@ -48,7 +49,7 @@ def _with_seconds(held: LoggedStep, following: LoggedStep, seconds: float | None
     return replace(held, scalars={**held.scalars, STEP_SECONDS: seconds})
 
 
-class _Growth:
+class Growth:
     """What counters since the start of the training grew by in one step.
 
     The first record of a training tells nothing, nor does one after which a counter is smaller. Of
@@ -62,6 +63,12 @@ class _Growth:
         self._last: dict[str, float] = {}
 
     def derive(self, step: LoggedStep, *, may_skip: bool) -> LoggedStep:
+        """Return a step with the growth of its counters.
+
+        Args:
+            step: The next one.
+            may_skip: Its number is the trainer's, so that the steps between two are known.
+        """
         counters = {name: step.scalars[name] for name in CUMULATIVE if name in step.scalars}
         if not counters:
             return step

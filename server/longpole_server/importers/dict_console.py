@@ -12,6 +12,8 @@ from longpole_server.importers.rows import Row, read_rows, read_time_ns
 # Processes that print a dictionary at the same time, and what one may hold.
 _MAX_OPEN = 64
 _MAX_CHARS = 4 << 20
+# No terminal is narrower or wider than this.
+_MIN_WIDTH, _MAX_WIDTH = 40, 1000
 # Lines of others between the lines of one dictionary.
 _MAX_FOREIGN_ROWS = 200
 
@@ -89,9 +91,18 @@ class _Reader:
         self._summary = summary
         self._text_numbers = text_numbers
         self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._before = Row("")
 
     def take(self, row: Row) -> Iterator[Printed]:
         head = self._find_head(row.text)
+        if head is None and not row.sender and _MIN_WIDTH <= len(self._before.text) <= _MAX_WIDTH:
+            # The terminal may have broken the head itself; only its first row has a sender.
+            joined = Row(self._before.text + row.text, self._before.sender, row.ended)
+            if self._before.sender not in self._open:
+                head = self._find_head(joined.text)
+            row = row if head is None else joined
+        # What a head was found in is not looked at again.
+        self._before = row if head is None else Row("")
         if head is not None:
             if row.sender in self._open:
                 yield from self._tear(row.sender)

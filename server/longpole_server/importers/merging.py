@@ -30,6 +30,16 @@ def merge_steps(lines: Iterable[LogLine], summary: LogSummary) -> Iterator[Logge
     yield from merger.finish()
 
 
+def number_attempts(lines: Iterable[LogLine], summary: LogSummary) -> Iterator[LoggedStep]:
+    """Yield each line as it comes, with its attempt: steps are not put together.
+
+    Lines about steps long past come with the line that tells a resume from a straggler.
+    """
+    merger = _Merger(summary)
+    for line in lines:
+        yield from merger.take_alone(line)
+
+
 class _Merger:
     def __init__(self, summary: LogSummary) -> None:
         self._summary = summary
@@ -56,6 +66,26 @@ class _Merger:
         self._add(line)
         while len(self._open) > _OPEN_STEPS:
             yield self._open.pop(min(self._open))
+
+    def take_alone(self, line: LogLine) -> list[LoggedStep]:
+        """Take a line and return it, and what waited for it, with the attempt decided."""
+        held = list(self._held)
+        for _ in self.take(line):
+            pass
+        lines = [waited for waited in held if waited not in self._held]
+        if not self._held or self._held[-1] is not line:
+            lines.append(line)
+        return [
+            LoggedStep(
+                self._attempt,
+                taken.step,
+                taken.scalars,
+                taken.torn,
+                taken.time_ns,
+                taken.engines,
+            )
+            for taken in lines
+        ]
 
     def finish(self) -> Iterator[LoggedStep]:
         yield from self._late()

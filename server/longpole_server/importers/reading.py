@@ -25,6 +25,8 @@ from longpole_server.importers.wandb_run import read_wandb_run
 HEAD_BYTES = 64 << 10
 # Lines before the first that betrays the format: what belongs to it may begin there.
 _LOOK_BACK_LINES, _LOOK_BACK_BYTES = 5_000, 16 << 20
+# No terminal is narrower or wider than this.
+_MIN_WIDTH, _MAX_WIDTH = 40, 1000
 # First bytes of compressed files, with what unpacks them.
 _COMPRESSED: Mapping[bytes, str] = {
     b"\x1f\x8b": "zcat",
@@ -91,14 +93,16 @@ def parse_lines(
     num_bytes = 0
     rest = engines.watch(lines)
     found: LineFormat | None = None
+    before = b""
     for raw in rest:
         seen.append(raw)
         num_bytes += len(raw)
         while len(seen) > _LOOK_BACK_LINES or num_bytes > _LOOK_BACK_BYTES:
             num_bytes -= len(seen.popleft())
-        found = recognise(raw)
+        found = recognise(raw) or _recognise_broken(before, raw)
         if found is not None:
             break
+        before = raw
     known = found or default
     summary.format, summary.system = known.name, known.system
     summary.times_are_local = known.times_are_local
@@ -168,6 +172,13 @@ def _with_engines(line: LogLine, engines: EngineWatch) -> LogLine:
     if not said:
         return line
     return LogLine(line.step, line.scalars, line.torn, line.resumed, line.time_ns, said)
+
+
+def _recognise_broken(before: bytes, raw: bytes) -> LineFormat | None:
+    """Return the format that two rows of a terminal betray which were one line."""
+    if not _MIN_WIDTH <= len(before) <= _MAX_WIDTH:
+        return None
+    return recognise(before.rstrip(b"\r\n") + raw)
 
 
 def _drain(seen: deque[bytes]) -> Iterator[bytes]:

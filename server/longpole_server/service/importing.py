@@ -1,23 +1,15 @@
 """Log files put into the store as runs."""
 
 import hashlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from longpole_server.errors import BadRequestError
-from longpole_server.importers import LogSource, import_records, unpack
+from longpole_server.importers import LogSource, check_run_id, import_records, make_run_id, unpack
 from longpole_server.service.closing import StepCloser
 from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.training_steps import is_validation
 
-_MAX_ID_CHARS = 512
 _CHUNK_BYTES = 1 << 20
-DEFAULT_PREFIX = "import/"
-# The API's routes below a run: an id that ends like one could not be told from it.
-_ROUTE_ENDING = re.compile(
-    r"(^|/)(steps(/\d+(/trajectories)?)?|trajectories(/.*)?|diagnosis|metrics|compare|alerts/replay)$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +71,6 @@ class LogImporter:
     def settle(self, timeout_s: float) -> bool:
         """Wait until the steps of what was imported are derived; tell whether they are."""
         return self._closer.drain(timeout_s)
-
-
-def make_run_id(name: str) -> str:
-    """Return the id of a run imported from a file: `import/` and its stem."""
-    run_id = DEFAULT_PREFIX + (Path(name).stem or "log")
-    return f"{run_id}_" if _ROUTE_ENDING.search(run_id) else run_id
-
-
-def check_run_id(run_id: str) -> None:
-    """Refuse ids that no run may have.
-
-    Raises:
-        BadRequestError: It does not print, is too long, or ends like a route of the API.
-    """
-    if not run_id.isprintable() or len(run_id) > _MAX_ID_CHARS:
-        raise BadRequestError(f"a run id is at most {_MAX_ID_CHARS} printable characters")
-    if _ROUTE_ENDING.search(run_id):
-        raise BadRequestError(
-            f"the run id {run_id!r} ends like a route of the API", hint="choose another with ?run="
-        )
 
 
 def _hash(file: Path) -> str:

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from longpole_server.errors import BadRequestError, UnreadableLogError
-from longpole_server.importers import LogSource, pack
-from longpole_server.service.importing import LogImporter, check_run_id, make_run_id
+from longpole_server.importers import LogSource, check_run_id, make_run_id, pack
+from longpole_server.service.importing import LogImporter
 from support.server_service import ServiceBench
 
 SAMPLES = Path(__file__).parents[2] / "data"
