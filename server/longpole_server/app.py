@@ -159,7 +159,7 @@ def _build(
         HistoryReader(reader, alert_store.reader, runs),
         AlertSources(runs, revisions, lambda: _read_own(pipeline, config.data_dir)),
         open_channels(settings),
-        settings.base_url,
+        settings,
         on_change=lambda: changes.publish(time.time_ns()),
     )
     service = StoreService(

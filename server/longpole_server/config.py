@@ -198,6 +198,17 @@ class Config:
     sql_max_rows: int = field(
         default=1_000_000, metadata=_option("most rows of its answer", parse_count)
     )
+    alert_severity: str = field(
+        default="warning", metadata=_option("least severity that channels are told of")
+    )
+    alert_routes: str | None = field(
+        default=None,
+        metadata=_option("routes of single channels: CHANNEL=SEVERITY:RUNS, separated by spaces"),
+    )
+    alert_quiet_hours: str | None = field(
+        default=None,
+        metadata=_option("hours in which only what is critical is told: 22:00-07:00 Europe/Berlin"),
+    )
     ports_file: Path | None = field(
         default=None, metadata=_option("write the ports as JSON once listening", Path)
     )

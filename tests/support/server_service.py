@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.settings import DeliverySettings
 from longpole_server.model.records import Records
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import open_alert_reader
@@ -104,7 +105,7 @@ def build_bench(
         HistoryReader(reader, alert_store.reader, runs, clock.now_s),
         AlertSources(runs, revisions, lambda: OwnReading(0, 0)),
         channels,
-        "http://dashboard",
+        DeliverySettings(base_url="http://dashboard"),
         on_change=lambda: changes.publish(clock.now_ns()),
         clocks=Clocks(clock.now_ns, clock.now_s),
         grace_s=0.0,

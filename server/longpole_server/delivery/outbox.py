@@ -9,6 +9,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from longpole_server.delivery.routing import USUAL_ROUTING, Routing
 from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery
 
 _NS_PER_S = 1_000_000_000
@@ -31,6 +32,9 @@ class Pace:
 
     group_wait_s: float = 10.0
     spacing_s: float = 1.1
+
+
+USUAL_PACE = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class _Waiting:
 @dataclass(slots=True)
 class _Group:
     since_ns: int
-    event_ids: list[str] = field(default_factory=list[str])
+    events: dict[str, AlertEvent] = field(default_factory=dict[str, AlertEvent])
 
 
 class Outbox:
@@ -73,9 +77,13 @@ class Outbox:
     Args:
         channels: Names of the channels that there are.
         pace: How fast.
+        routing: Who is told of what.
     """
 
-    def __init__(self, channels: Iterable[str], pace: Pace = Pace()) -> None:
+    def __init__(
+        self, channels: Iterable[str], pace: Pace = USUAL_PACE, routing: Routing = USUAL_ROUTING
+    ) -> None:
+        self._routing = routing
         self._channels = tuple(channels)
         self._group_wait_ns = round(pace.group_wait_s * _NS_PER_S)
         self._spacing_ns = round(pace.spacing_s * _NS_PER_S)
@@ -124,22 +132,25 @@ class Outbox:
         if not event.notify or event.event_id in self._told:
             return
         group = self._groups.setdefault(event.run_id, _Group(event.decided_ns))
-        if event.event_id not in group.event_ids:
-            group.event_ids.append(event.event_id)
+        group.events.setdefault(event.event_id, event)
 
     def compose(self, now_ns: int) -> list[AlertMessage]:
         """Return the messages whose time to gather is over; hand them back once stored."""
-        return [
-            AlertMessage(
-                message_id=_name_message(group.event_ids),
-                run_id=run_id,
-                event_ids=tuple(group.event_ids),
-                channels=self._channels,
-                created_ns=now_ns,
+        messages: list[AlertMessage] = []
+        for run_id, group in self._groups.items():
+            if now_ns < self._due_ns(group, now_ns):
+                continue
+            events = list(group.events.values())
+            messages.append(
+                AlertMessage(
+                    message_id=_name_message(list(group.events)),
+                    run_id=run_id,
+                    event_ids=tuple(group.events),
+                    channels=self._routing.choose_channels(self._channels, events),
+                    created_ns=now_ns,
+                )
             )
-            for run_id, group in self._groups.items()
-            if now_ns >= group.since_ns + self._group_wait_ns
-        ]
+        return messages
 
     def close_group(self, message: AlertMessage) -> None:
         """Take note that a composed message is stored."""
@@ -181,15 +192,20 @@ class Outbox:
     @property
     def num_gathering(self) -> int:
         """Events that wait for others to be told with them."""
-        return sum(len(group.event_ids) for group in self._groups.values())
+        return sum(len(group.events) for group in self._groups.values())
 
-    def next_due_ns(self) -> int | None:
+    def next_due_ns(self, now_ns: int) -> int | None:
         """Return when there is something to do next, None when nothing waits."""
-        times = [group.since_ns + self._group_wait_ns for group in self._groups.values()]
+        times = [self._due_ns(group, now_ns) for group in self._groups.values()]
         for channel in self._channels:
             ready_ns = self.records[channel].last_try_ns + self._spacing_ns
             times += [max(ready_ns, waiting.next_ns) for waiting in self._waiting[channel].values()]
         return min(times, default=None)
+
+    def _due_ns(self, group: _Group, now_ns: int) -> int:
+        due_ns = group.since_ns + self._group_wait_ns
+        held_ns = self._routing.hold_until_ns(list(group.events.values()), now_ns)
+        return due_ns if held_ns is None else max(due_ns, held_ns)
 
     def find_root(
         self, channel: str, alert_events: Sequence[str]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from longpole_server.config import Config
 from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.routing import Routing, read_routing
 from longpole_server.errors import ConfigError
 
 
@@ -18,6 +19,7 @@ class DeliverySettings:
         slack_api_url: Where Slack's API is, None for Slack itself.
         apprise_urls: Addresses as apprise writes them.
         base_url: Root of the dashboard for links, empty when it is not known.
+        routing: Who is told of what.
     """
 
     slack_webhook_url: str | None = field(default=None, repr=False)
@@ -26,10 +28,15 @@ class DeliverySettings:
     slack_api_url: str | None = None
     apprise_urls: tuple[str, ...] = field(default=(), repr=False)
     base_url: str = ""
+    routing: Routing = field(default_factory=Routing)
 
 
 def read_settings(config: Config) -> DeliverySettings:
-    """Return what a server's configuration says of channels."""
+    """Return what a server's configuration says of channels.
+
+    Raises:
+        ConfigError: A route, a severity or the quiet hours make no sense.
+    """
     return DeliverySettings(
         slack_webhook_url=config.slack_webhook_url,
         slack_bot_token=config.slack_bot_token,
@@ -37,6 +44,7 @@ def read_settings(config: Config) -> DeliverySettings:
         slack_api_url=config.slack_api_url,
         apprise_urls=tuple((config.apprise_urls or "").split()),
         base_url=config.public_url or f"http://{config.host}:{config.port}",
+        routing=read_routing(config.alert_severity, config.alert_routes, config.alert_quiet_hours),
     )
 
 
@@ -46,7 +54,9 @@ def open_channels(settings: DeliverySettings) -> Sequence[Channel]:
     Raises:
         ConfigError: An address or a combination makes no sense; the text holds no secret.
     """
-    return [*_open_slack(settings), *_open_others(settings.apprise_urls)]
+    channels = [*_open_slack(settings), *_open_others(settings.apprise_urls)]
+    settings.routing.check(channel.name for channel in channels)
+    return channels
 
 
 # The libraries load slowly: nobody without such a channel waits for them.

@@ -12,15 +12,24 @@ from longpole_server.read.pool import ClientPool, make_records, make_rows
 from longpole_server.store import Store
 from longpole_server.store.alerts import read_event, read_rule
 
-# What happened since, and all of what is not over yet.
+# What happened since, and all of what is not over yet. Of the events that only count, the last of
+# each alert: it says all that the ones before it said.
 _EVENTS_SINCE = """
-SELECT * FROM alert_events FINAL
-WHERE decided_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
-   OR alert_id IN (
+WITH wanted AS (
     SELECT alert_id FROM alert_events
     GROUP BY alert_id
     HAVING countIf(kind IN ('resolved', 'dropped')) = 0
-   )
+        OR max(decided_ns) >= fromUnixTimestamp64Nano({since_ns:Int64})
+)
+SELECT * FROM (
+    SELECT * FROM alert_events FINAL
+    WHERE kind != 'seen' AND alert_id IN wanted
+    UNION ALL
+    SELECT * FROM alert_events FINAL
+    WHERE kind = 'seen' AND alert_id IN wanted
+    ORDER BY decided_ns DESC
+    LIMIT 1 BY alert_id
+)
 ORDER BY decided_ns, alert_id
 """
 _EVENTS_PAGE = """

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.notice import Notice, Thread
-from longpole_server.delivery.outbox import Due, Outbox, Pace
+from longpole_server.delivery.outbox import USUAL_PACE, Due, Outbox, Pace
+from longpole_server.delivery.routing import USUAL_ROUTING, Routing
 from longpole_server.errors import DeliveryError, StoreError
 from longpole_server.model.alert import AlertEvent, AlertMessage, ChannelStatus, Delivery
 from longpole_server.read.alerts import AlertReader
@@ -41,6 +42,7 @@ class AlertDeliverer:
         base_url: Root of the dashboard for links, empty when it is not known.
         now_ns: Wall clock, UTC nanoseconds.
         pace: How fast people are told.
+        routing: Who is told of what.
     """
 
     def __init__(
@@ -50,7 +52,8 @@ class AlertDeliverer:
         titles: Callable[[], Mapping[str, str]],
         base_url: str = "",
         now_ns: Callable[[], int] = time.time_ns,
-        pace: Pace = Pace(),  # noqa: B008 - frozen
+        pace: Pace = USUAL_PACE,
+        routing: Routing = USUAL_ROUTING,
     ) -> None:
         self._channels = {channel.name: channel for channel in channels}
         self._writer = store.writer
@@ -61,7 +64,7 @@ class AlertDeliverer:
         self._inbox: list[AlertEvent] = []
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._outbox = Outbox(self._channels, pace)
+        self._outbox = Outbox(self._channels, pace, routing)
         self._events: dict[str, AlertEvent] = {}
         self.num_failed = 0
         self._recover(store.reader)
@@ -225,7 +228,7 @@ class AlertDeliverer:
             wait_s = _LONGEST_WAIT_S
             try:
                 self.process()
-                next_ns = self._outbox.next_due_ns()
+                next_ns = self._outbox.next_due_ns(self._now_ns())
                 if next_ns is not None:
                     wait_s = (next_ns - self._now_ns()) / _NS_PER_S
             except StoreError:

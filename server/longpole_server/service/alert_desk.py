@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.settings import DeliverySettings
 from longpole_server.service.alert_book import StoredBook
 from longpole_server.service.alert_delivery import AlertDeliverer
 from longpole_server.service.alert_histories import HistoryReader
@@ -46,7 +47,7 @@ def open_alert_desk(
     histories: HistoryReader,
     sources: AlertSources,
     channels: Sequence[Channel],
-    base_url: str,
+    settings: DeliverySettings,
     on_change: Callable[[], None],
     clocks: Clocks | None = None,
     grace_s: float = GRACE_S,
@@ -58,7 +59,7 @@ def open_alert_desk(
         histories: Reads what is judged.
         sources: What there is to judge.
         channels: Where alerts go.
-        base_url: Root of the dashboard for links, empty when it is not known.
+        settings: Where links lead, and who is told of what.
         on_change: Told after alerts changed.
         clocks: In place of the real ones.
         grace_s: Seconds after the start in which nothing is judged by time.
@@ -71,8 +72,9 @@ def open_alert_desk(
         channels,
         book.store,
         titles=lambda: {rule.rule_id: rule.title for rule in book.rules},
-        base_url=base_url,
+        base_url=settings.base_url,
         now_ns=clocks.now_ns,
+        routing=settings.routing,
     )
     book.add_listener(deliverer.on_events)
     evaluator = AlertEvaluator(

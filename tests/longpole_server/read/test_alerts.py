@@ -94,6 +94,16 @@ def test_what_is_not_over_is_read_however_old(writer: AlertWriter, reader: Alert
     assert not {"v1", "v2"} & set(ids)
 
 
+def test_of_what_only_counts_the_last_is_read(writer: AlertWriter, reader: AlertReader):
+    counted = [
+        event(alert_id="long", event_id=f"c{number}", decided_ns=at(number), kind="seen")
+        for number in range(20, 40)
+    ]
+    writer.write_events([event(alert_id="long", event_id="c0", decided_ns=at(15)), *counted])
+    read = [each for each in reader.list_events_since(at(0)) if each.alert_id == "long"]
+    assert [each.event_id for each in read] == ["c0", "c39"]
+
+
 def test_silences_and_rules_are_replaced_and_deleted(writer: AlertWriter, reader: AlertReader):
     silence = Silence("s1", "gpu", None, None, "ada", "", at(0), at(100))
     writer.write_silence(silence, 1)
