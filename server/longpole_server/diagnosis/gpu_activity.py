@@ -119,6 +119,11 @@ def find_stragglers(view: View, roles: frozenset[str] | None = None) -> list[Str
     return sorted(found, key=lambda straggler: (straggler.ratio, straggler.gpu.gpu_uuid))
 
 
+def busy_part(activity: float, limits: Limits) -> float:
+    """Return the part of a time with this mean SM activity that counts as work, 0..1."""
+    return 1.0 - _idle_part(activity, limits["gpu.idle_activity"], limits["gpu.busy_activity"])
+
+
 def is_idle(activity: Activity | None, limits: Limits) -> bool:
     """Tell whether GPUs did next to nothing: neither SMs nor tensor cores were active."""
     if activity is None:

@@ -1,15 +1,16 @@
 """Asynchronous modes: how much of the rollout runs beside training, and who waits how long.
 
-The trainer's exposed wait is what the loop waits for. The rollout's time is measured where samples,
-engines or the trainer's own timers tell it; what of it is not exposed ran beside training.
+The trainer's exposed wait is what the loop waits for. Whether the rollout ran beside training is
+seen, in this order, in the activity of the rollout's GPUs while the trainer computes, in the
+samples' own times, in the trainer's timers of its background task, or in the engines' idle time.
 verl's `fully_async/rollouter/idle_ratio` keeps the last pause of a window only and is not read.
 """
 
 from dataclasses import dataclass
 
 from longpole.conventions import stages
-from longpole_server.analysis.intervals import length, union
-from longpole_server.diagnosis.baseline import mean_known
+from longpole_server.analysis.intervals import Interval, clip, length, union
+from longpole_server.diagnosis.gpu_activity import busy_part
 from longpole_server.diagnosis.look import BACKGROUND_GEN
 from longpole_server.diagnosis.view import View
 from longpole_server.model.facts import StepFacts
@@ -22,10 +23,13 @@ _TRAINING = (
     stages.VALUES,
     stages.MAKE_EXPERIENCE,
 )
-# The engines' window is the whole step in these modes, or they tell too little.
-_WHOLE_STEP = 0.9
+_ROLLOUT_ROLE = "rollout"
 # How far a wait may exceed the task that is waited for, by timers around it.
 _TIMER_SLACK = 1.05
+# The engines' window is the whole step in these modes, or they tell too little.
+_WHOLE_STEP = 0.9
+# Steps whose samples are laid beside the stages: more tell no more.
+_MAX_STEPS = 6
 # Capacity-weighted, over the whole version: active over most concurrent samples.
 _UTILIZATION = "fully_async/dynamic_resource/rollout_resource_utilization"
 
@@ -37,28 +41,31 @@ class Overlap:
     Attributes:
         train_s: Seconds a step in which the trainer computes.
         rollout_s: Seconds a step in which samples are generated.
-        wait_s: The trainer's exposed wait.
-        ratio: Rollout beside training over the shorter of both, 0..1.
+        beside_s: Seconds a step in which both happen.
         source: Who told about the rollout.
     """
 
     train_s: float
     rollout_s: float
-    wait_s: float
-    ratio: float
+    beside_s: float
     source: str
+
+    @property
+    def ratio(self) -> float:
+        """Time side by side over the shorter of both, 0..1."""
+        return min(1.0, self.beside_s / min(self.train_s, self.rollout_s))
 
 
 def measure_overlap(view: View) -> Overlap | None:
-    """Return how rollout and training overlap, None when the rollout's time is not known."""
-    rollout_s, source = _rollout_seconds(view)
+    """Return how rollout and training overlap, None when nobody tells."""
     train_s = view.seconds(*_TRAINING)
-    if rollout_s is None or train_s <= 0 or rollout_s <= 0:
+    if train_s <= 0:
         return None
-    wait_s = view.wait_s
-    beside_s = max(0.0, rollout_s - wait_s)
-    ratio = min(1.0, beside_s / min(train_s, rollout_s))
-    return Overlap(train_s, rollout_s, wait_s, ratio, source)
+    for measure in (_by_gpus, _by_samples, _by_timers, _by_engines):
+        found = measure(view, train_s)
+        if found is not None and found.rollout_s > 0:
+            return found
+    return None
 
 
 def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
@@ -77,25 +84,82 @@ def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
     return None
 
 
-def _rollout_seconds(view: View) -> tuple[float | None, str]:
+def _by_gpus(view: View, train_s: float) -> Overlap | None:
+    """The rollout's GPUs at work while the trainer computes, and at any time."""
+    beside_s, rollout_s = 0.0, 0.0
+    known = False
+    for facts in view.facts:
+        for window in facts.gpu_windows:
+            if window.role != _ROLLOUT_ROLE or window.sm_active_ratio is None:
+                continue
+            known = True
+            spent_s = window.seconds * busy_part(window.sm_active_ratio, view.limits)
+            rollout_s += spent_s
+            if window.stage in _TRAINING:
+                beside_s += spent_s
+    if not known:
+        return None
+    count = len(view.facts)
+    return Overlap(train_s, rollout_s / count, beside_s / count, "gpus")
+
+
+def _by_samples(view: View, train_s: float) -> Overlap | None:
+    """Samples laid beside the stage windows of the steps that they ran in.
+
+    Samples of a step ran before it; those that ran beside the last step's training belong to a
+    step to come. With one step alone, samples from before it leave open what they ran beside.
+    """
+    sampled = [facts for facts in view.facts if facts.trajectories is not None][-_MAX_STEPS:]
+    if not sampled:
+        return None
+    running = union(
+        interval
+        for facts in sampled
+        if facts.trajectories is not None
+        for interval in zip(facts.trajectories.start_ns, facts.trajectories.end_ns, strict=True)
+    )
+    told = sampled[:-1] or sampled
+    start_ns, end_ns = told[0].step.start_ns, told[-1].step.end_ns
+    training = union(window for facts in told for window in _training_windows(facts))
+    if end_ns is None or not training or not running:
+        return None
+    if len(sampled) == 1 and running[0][0] < start_ns:
+        return None
+    inside = [part for each in running if (part := clip(each, (start_ns, end_ns))) is not None]
+    beside_s = _common_ns(inside, training) / 1e9 / len(told)
+    return Overlap(train_s, length(inside) / 1e9 / len(told), beside_s, "trajectories")
+
+
+def _training_windows(facts: StepFacts) -> list[Interval]:
+    return [
+        window
+        for stage in facts.step.stages
+        if stage.stage in _TRAINING
+        for window in stage.windows
+    ]
+
+
+def _common_ns(first: list[Interval], second: list[Interval]) -> int:
+    """Return the length of the common part of two lists of disjoint intervals."""
+    return length(first) + length(second) - length(union([*first, *second]))
+
+
+def _by_timers(view: View, train_s: float) -> Overlap | None:
+    """One step ahead: what the background task takes beyond the wait for it ran beside training."""
     background_s = view.scalar(BACKGROUND_GEN)
     # Nobody waits longer for a task than it takes: then these timers do not mean the same batch.
-    if background_s is not None and view.wait_s <= _TIMER_SLACK * background_s:
-        return background_s, "scalars"
-    engines = view.engines
-    if (
-        engines is not None
-        and engines.idle_ratio is not None
-        and (engines.seconds >= _WHOLE_STEP * view.step_s > 0)
-    ):
-        return engines.seconds * (1 - engines.idle_ratio), "engines"
-    sampled = [_seconds_of_samples(facts) for facts in view.facts]
-    return mean_known(sampled), "trajectories"
-
-
-def _seconds_of_samples(facts: StepFacts) -> float | None:
-    """Return how long at least one sample of the step ran."""
-    samples = facts.trajectories
-    if samples is None or not len(samples.start_ns):
+    if background_s is None or view.wait_s > _TIMER_SLACK * background_s:
         return None
-    return length(union(list(zip(samples.start_ns, samples.end_ns, strict=True)))) / 1e9
+    beside_s = max(0.0, background_s - view.wait_s)
+    return Overlap(train_s, background_s, beside_s, "scalars")
+
+
+def _by_engines(view: View, train_s: float) -> Overlap | None:
+    """The busiest engine at least: what it was busy beyond the trainer's wait."""
+    engines = view.engines
+    if engines is None or engines.busy_s is None:
+        return None
+    if not engines.seconds >= _WHOLE_STEP * view.step_s > 0:
+        return None
+    beside_s = max(0.0, engines.busy_s - view.wait_s)
+    return Overlap(train_s, engines.busy_s, beside_s, "engines")

@@ -9,7 +9,7 @@ from longpole_server.diagnosis.proof import inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, seconds
 from longpole_server.model.diagnosis import Entity, Finding, Reference
-from longpole_server.model.facts import GpuFacts, StepFacts
+from longpole_server.model.facts import GpuFacts
 
 _IDLE = "gpu.idle.ratio"
 _THROTTLED = "gpu.throttled.ratio"
@@ -116,22 +116,16 @@ def _find_stragglers(view: View) -> list[Finding]:
 def _find_lost(view: View) -> list[Finding]:
     """A GPU falls silent while another one of its node goes on reporting."""
     facts = view.facts[-1]
-    seen_before = {uuid for step in view.facts[:-1] for uuid in _reporting(step)}
     newest_of_host: dict[str, int] = {}
     for gpu in facts.gpus:
         if gpu.reported_to_ns is not None:
             newest = newest_of_host.get(gpu.host, gpu.reported_to_ns)
             newest_of_host[gpu.host] = max(newest, gpu.reported_to_ns)
     found: list[Finding] = []
-    for gpu in facts.gpus:
+    for gpu, last_ns in _last_heard(view):
         newest = newest_of_host.get(gpu.host)
         if newest is None:
             continue
-        last_ns = gpu.reported_to_ns
-        if last_ns is None:
-            if gpu.gpu_uuid not in seen_before:
-                continue
-            last_ns = facts.step.start_ns
         silent_s = (newest - last_ns) / 1e9
         if silent_s < view.limits[_SILENCE]:
             continue
@@ -144,8 +138,14 @@ def _find_lost(view: View) -> list[Finding]:
     return found[:_MAX_NAMED]
 
 
-def _reporting(facts: StepFacts) -> list[str]:
-    return [gpu.gpu_uuid for gpu in facts.gpus if gpu.reported_to_ns is not None]
+def _last_heard(view: View) -> list[tuple[GpuFacts, int]]:
+    """Return every GPU that was ever heard in the window, with when that was last."""
+    heard: dict[str, tuple[GpuFacts, int]] = {}
+    for facts in view.facts:
+        for gpu in facts.gpus:
+            if gpu.reported_to_ns is not None:
+                heard[gpu.gpu_uuid] = (gpu, gpu.reported_to_ns)
+    return list(heard.values())
 
 
 IDLE = FindingKind(

@@ -1,6 +1,6 @@
 """async.*: which of two separate GPU pools waits for the other."""
 
-from longpole_server.diagnosis.families import WAIT
+from longpole_server.diagnosis.families import WAIT, rank_families
 from longpole_server.diagnosis.gpu_activity import count_gpus, idle_gpu_seconds
 from longpole_server.diagnosis.overlap import measure_overlap, rollout_idle_ratio
 from longpole_server.diagnosis.proof import (
@@ -72,6 +72,9 @@ def _judge_trainer_starved(view: View) -> Proof | None:
         )
     idle_ratio = rollout_idle_ratio(view)
     if idle_ratio is None:
+        # Only the longest window is what the loop waits for, as long as nothing else is known.
+        if wait < max(rank_families(view).shares.values(), default=0.0):
+            return None
         return Proof(because, (row, *_age_rows(view)), recoverable=recoverable)
     part, source = idle_ratio
     if part >= wait:
@@ -174,7 +177,7 @@ SERIAL = Rule(
     "of that",
     reads=("trainer wait", "training stages", "samples", "engines", "timing_s/generate_async"),
     thresholds=(_OVERLAP, _BUSY),
-    sources=("trajectories", "engines"),
+    sources=("gpus", "trajectories", "engines"),
     next=(
         Advice(
             "Find what forces the order: how many updates one weight sync serves, how many samples "
