@@ -1,11 +1,14 @@
 """Asynchronous modes: how much of the rollout runs beside training, and who waits how long.
 
 The trainer's exposed wait is what the loop waits for. Whether the rollout ran beside training is
-seen, in this order, in the activity of the rollout's GPUs while the trainer computes, in the
-samples' own times, in the trainer's timers of its background task, or in the engines' idle time.
+seen, in this order, in the samples' own times, in the trainer's timers of its background task, and
+in the activity of the rollout's GPUs or the engines while the trainer computes. The last two do
+not see tools and scoring: they prove that there is overlap, and that there is none only where they
+were at work while the trainer waited.
 verl's `fully_async/rollouter/idle_ratio` keeps the last pause of a window only and is not read.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longpole.conventions import stages
@@ -28,6 +31,8 @@ _ROLLOUT_ROLE = "rollout"
 _TIMER_SLACK = 1.05
 # The engines' window is the whole step in these modes, or they tell too little.
 _WHOLE_STEP = 0.9
+# Part of the trainer's wait in which the rollout was at work, for its absence otherwise to tell.
+_OF_WAIT = 0.5
 # Steps whose samples are laid beside the stages: more tell no more.
 _MAX_STEPS = 6
 # Capacity-weighted, over the whole version: active over most concurrent samples.
@@ -61,7 +66,7 @@ def measure_overlap(view: View) -> Overlap | None:
     train_s = view.seconds(*_TRAINING)
     if train_s <= 0:
         return None
-    for measure in (_by_gpus, _by_samples, _by_timers, _by_engines):
+    for measure in (_by_samples, _by_timers, _by_gpus, _by_engines):
         found = measure(view, train_s)
         if found is not None and found.rollout_s > 0:
             return found
@@ -85,22 +90,34 @@ def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
 
 
 def _by_gpus(view: View, train_s: float) -> Overlap | None:
-    """The rollout's GPUs at work while the trainer computes, and at any time."""
-    beside_s, rollout_s = 0.0, 0.0
-    known = False
+    """The rollout's GPUs at work while the trainer computes, while it waits, and at any time."""
+    beside_s, waited_s, rollout_s = 0.0, 0.0, 0.0
+    is_seen = False
     for facts in view.facts:
         for window in facts.gpu_windows:
             if window.role != _ROLLOUT_ROLE or window.sm_active_ratio is None:
                 continue
-            known = True
             spent_s = window.seconds * busy_part(window.sm_active_ratio, view.limits)
             rollout_s += spent_s
             if window.stage in _TRAINING:
+                is_seen = True
                 beside_s += spent_s
-    if not known:
+            elif window.stage in (stages.TRAINER_WAIT, stages.GEN):
+                waited_s += spent_s
+    if not is_seen:
         return None
     count = len(view.facts)
-    return Overlap(train_s, rollout_s / count, beside_s / count, "gpus")
+    found = Overlap(train_s, rollout_s / count, beside_s / count, "gpus")
+    return _if_telling(view, found, waited_s / count)
+
+
+def _if_telling(view: View, found: Overlap, waited_s: float) -> Overlap | None:
+    """Return an overlap, or its absence where the rollout was at work during the trainer's wait."""
+    if found.rollout_s <= 0:
+        return None
+    if found.ratio >= view.limits["async.overlap_ratio"]:
+        return found
+    return found if waited_s >= _OF_WAIT * view.wait_s > 0 else None
 
 
 def _by_samples(view: View, train_s: float) -> Overlap | None:
@@ -118,16 +135,26 @@ def _by_samples(view: View, train_s: float) -> Overlap | None:
         if facts.trajectories is not None
         for interval in zip(facts.trajectories.start_ns, facts.trajectories.end_ns, strict=True)
     )
-    told = sampled[:-1] or sampled
+    told = _followed(sampled) or sampled[-1:]
     start_ns, end_ns = told[0].step.start_ns, told[-1].step.end_ns
     training = union(window for facts in told for window in _training_windows(facts))
     if end_ns is None or not training or not running:
         return None
-    if len(sampled) == 1 and running[0][0] < start_ns:
+    if told[-1] is sampled[-1] and (len(sampled) > 1 or running[0][0] < start_ns):
         return None
     inside = [part for each in running if (part := clip(each, (start_ns, end_ns))) is not None]
     beside_s = _common_ns(inside, training) / 1e9 / len(told)
     return Overlap(train_s, length(inside) / 1e9 / len(told), beside_s, "trajectories")
+
+
+def _followed(sampled: Sequence[StepFacts]) -> list[StepFacts]:
+    """Return the newest steps in a row whose next step is there too: it has their late samples."""
+    told: list[StepFacts] = []
+    for earlier, later in zip(reversed(sampled[:-1]), reversed(sampled[1:]), strict=True):
+        if later.step.step != earlier.step.step + 1 or later.step.attempt != earlier.step.attempt:
+            break
+        told.append(earlier)
+    return told[::-1]
 
 
 def _training_windows(facts: StepFacts) -> list[Interval]:
@@ -162,4 +189,5 @@ def _by_engines(view: View, train_s: float) -> Overlap | None:
     if not engines.seconds >= _WHOLE_STEP * view.step_s > 0:
         return None
     beside_s = max(0.0, engines.busy_s - view.wait_s)
-    return Overlap(train_s, engines.busy_s, beside_s, "engines")
+    found = Overlap(train_s, engines.busy_s, beside_s, "engines")
+    return _if_telling(view, found, min(engines.busy_s, view.wait_s))

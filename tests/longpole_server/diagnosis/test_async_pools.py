@@ -4,27 +4,46 @@ from dataclasses import replace
 
 import pytest
 
+from longpole_server.analysis.ledger import assemble_step
 from longpole_server.diagnosis import diagnose, diagnose_step
 from longpole_server.model.facts import EngineWindow, GpuWindow, RunFacts, StepFacts
-from support.steps import NS, facts, samples
+from support.steps import facts, inputs, loop, samples, span
 
 RUN = RunFacts("run", "run", system="verl", mode="fully_async", gpu_count=24)
 STARVED = {"gen": 60.0, "old_log_prob": 10.0, "update_actor": 50.0}
 ONE_STEP = replace(RUN, mode="one_step_off")
 
 
-def with_samples(start_s: float, run: RunFacts = RUN) -> StepFacts:
-    """Return a step whose samples run for 55 s from some time on."""
-    step = facts(STARVED, run=run)
-    moved = samples([55.0] * 16, [2000] * 16, start_s=step.step.start_ns / NS + start_s)
-    return replace(step, trajectories=moved)
+def with_samples(start_s: float, step: int = 1) -> StepFacts:
+    """Return a step of 120 s whose samples run for 55 s from some time on."""
+    begin = 120.0 * step
+    spans = [
+        loop(begin, begin + 120),
+        span("gen", begin, begin + 60, span_id="gen", parent="loop"),
+        span("update_actor", begin + 60, begin + 119, span_id="update", parent="loop"),
+    ]
+    made = assemble_step(inputs(spans, run=RUN, step=step))
+    return StepFacts(made, {}, samples([55.0] * 16, [2000] * 16, start_s=begin + start_s))
 
 
 def test_samples_that_run_while_the_trainer_waits_only():
-    diagnosis = diagnose_step(RUN, with_samples(2.0))
-    assert (diagnosis.verdict, diagnosis.confidence) == ("async.serial", "high")
-    # The shorter of both is the rollout.
-    assert diagnosis.recoverable_s_per_step == pytest.approx(55)
+    for steps in ([with_samples(2.0)], [with_samples(2.0, step) for step in range(1, 7)]):
+        diagnosis = diagnose(RUN, steps)
+        assert (diagnosis.verdict, diagnosis.confidence) == ("async.serial", "high")
+        # The shorter of both is the rollout.
+        assert diagnosis.recoverable_s_per_step == pytest.approx(55)
+
+
+def test_samples_that_run_while_the_step_before_trains():
+    steps = [with_samples(-50.0, step) for step in range(1, 7)]
+    assert diagnose(RUN, steps).verdict == "async.trainer_starved"
+    # One step alone leaves open what they ran beside.
+    assert diagnose_step(RUN, steps[0]).verdict == "async.trainer_starved"
+
+
+def test_steps_between_which_one_is_missing_prove_nothing():
+    steps = [with_samples(-50.0, step) for step in (1, 3, 5, 7)]
+    assert diagnose(RUN, steps).verdict == "async.trainer_starved"
 
 
 @pytest.mark.parametrize(

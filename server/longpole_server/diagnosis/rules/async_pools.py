@@ -72,8 +72,11 @@ def _judge_trainer_starved(view: View) -> Proof | None:
         )
     idle_ratio = rollout_idle_ratio(view)
     if idle_ratio is None:
-        # Only the longest window is what the loop waits for, as long as nothing else is known.
-        if wait < max(rank_families(view).shares.values(), default=0.0):
+        # As long as nobody tells whether the rollout idles more, a window that is clearly longer
+        # and dominates is what the loop waits for.
+        standing = rank_families(view)
+        share = standing.shares.get(standing.dominant or "", 0.0)
+        if share > wait + view.limits["dominance.margin"]:
             return None
         return Proof(because, (row, *_age_rows(view)), recoverable=recoverable)
     part, source = idle_ratio

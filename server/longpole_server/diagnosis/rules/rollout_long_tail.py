@@ -22,12 +22,14 @@ def _judge(view: View) -> Proof | None:
     if span is None or time_ratio is None or token_ratio is None:
         return None
     limits = view.limits
-    if span < limits[_SPAN] or time_ratio < limits[_TIME]:
+    if time_ratio < limits[_TIME]:
+        return None
+    # Samples that stream through a buffer have no common end that one of them could fill gen up to.
+    is_streaming = view.mode in _STREAMING and view.inside_source == "trajectories"
+    if not (_is_exposed(view, inside) if is_streaming else span >= limits[_SPAN]):
         return None
     # Decoding speeds up as slots empty, so tokens may well exceed time, but not fall behind it.
     if token_ratio * limits[_SLACK] < time_ratio:
-        return None
-    if view.mode in _STREAMING and not _is_exposed(view, inside):
         return None
     # Slots that empty are no proof that the last samples are the longest, and without replicas a
     # slow one looks like a long sample whose tokens fall short of its time.
