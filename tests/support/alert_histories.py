@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from longpole_server.alerts.history import (
+    GpuGroup,
     GpuMinute,
     History,
     HostSeen,
@@ -94,6 +95,7 @@ def history_of(points: Sequence[StepPoint], run: RunContext | None = None) -> Hi
 
 def history_at(seconds: float, run: RunContext | None = None, **fields: Any) -> History:
     """A moment between steps."""
+    fields["gpus"] = GpuGroup(fields.get("gpus", ()))
     return History(Moment(at(seconds), at(seconds)), run or make_run(), entity=RUN, **fields)
 
 

@@ -3,8 +3,11 @@
 A rule judges one moment: `History.moment`. Live that is now, in a replay it is a time of the past.
 """
 
+import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from longpole_server.model.diagnosis import Entity
 from longpole_server.model.facts import RunFacts
@@ -142,9 +145,42 @@ class GpuMinute:
     throttle_reasons: int = 0
 
     @property
+    def busy_ratio(self) -> float | None:
+        """Activity of its multiprocessors, else its utilisation; None without a sample."""
+        if not self.num_samples:
+            return None
+        return self.utilization_ratio if self.sm_active_ratio is None else self.sm_active_ratio
+
+    @property
     def label(self) -> str:
         """Node and index, as people call it."""
         return f"{self.host}/{self.gpu_index}"
+
+
+class GpuGroup(tuple[GpuMinute, ...]):
+    """The GPUs of a run, looked up by uuid, node and role: every GPU is judged by the others."""
+
+    @cached_property
+    def by_uuid(self) -> Mapping[str, GpuMinute]:
+        """Each GPU by its uuid."""
+        return {gpu.gpu_uuid: gpu for gpu in self}
+
+    @cached_property
+    def newest_ns_of_host(self) -> Mapping[str, int]:
+        """Time of the newest sample of any GPU of a node."""
+        newest: dict[str, int] = {}
+        for gpu in self:
+            newest[gpu.host] = max(gpu.newest_ns, newest.get(gpu.host, gpu.newest_ns))
+        return newest
+
+    @cached_property
+    def busy_of_role(self) -> Mapping[str, tuple[int, float]]:
+        """How many GPUs of a role report how busy they are, and their median, 0..1."""
+        ratios: defaultdict[str, list[float]] = defaultdict(list)
+        for gpu in self:
+            if gpu.busy_ratio is not None:
+                ratios[gpu.role].append(gpu.busy_ratio)
+        return {role: (len(found), statistics.median(found)) for role, found in ratios.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +228,7 @@ class History:
     moment: Moment
     run: RunContext | None = None
     steps: Sequence[StepPoint] = ()
-    gpus: Sequence[GpuMinute] = ()
+    gpus: GpuGroup = field(default_factory=GpuGroup)
     hosts: Sequence[HostSeen] = ()
     own: OwnState | None = None
     opening: Sequence[StepPoint] = ()
@@ -206,7 +242,7 @@ class History:
     @property
     def gpu(self) -> GpuMinute | None:
         """The GPU that is judged."""
-        return next((gpu for gpu in self.gpus if gpu.gpu_uuid == self.entity.id), None)
+        return self.gpus.by_uuid.get(self.entity.id)
 
     @property
     def host(self) -> HostSeen | None:

@@ -11,6 +11,7 @@ from longpole.conventions.stages import SAVE_CHECKPOINT
 from longpole_server.alerts.history import (
     NEWEST_STEPS,
     OPENING_STEPS,
+    GpuGroup,
     GpuMinute,
     HostSeen,
     ReplicaSamples,
@@ -182,18 +183,18 @@ class HistoryReader:
             self._alert_reader.list_hosts(now_ns - _DAY_NS),
         )
 
-    def list_gpus(self, run_id: str, attempt: int, hardware: Hardware) -> list[GpuMinute]:
+    def list_gpus(self, run_id: str, attempt: int, hardware: Hardware) -> GpuGroup:
         """Return the GPUs that an attempt holds, as they were in the last minute."""
         held = {
             gpu.gpu_uuid: gpu
             for gpu in self._find_place(run_id, attempt).gpus
             if gpu.attempt == attempt and gpu.until_ns is None
         }
-        return [
+        return GpuGroup(
             _describe_gpu(hardware.gpus[uuid], gpu.role, hardware.minute.get(uuid))
             for uuid, gpu in held.items()
             if uuid in hardware.gpus
-        ]
+        )
 
     def list_hosts(
         self, run_id: str, attempt: int, gpus: Sequence[GpuMinute], hardware: Hardware

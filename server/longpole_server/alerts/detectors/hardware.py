@@ -1,15 +1,16 @@
 """GPUs and nodes of a run: lost, throttled, idle, silent, with a wrong clock."""
 
-import statistics
 from dataclasses import dataclass
 
 from longpole.conventions.gpus import THROTTLE_REASONS
 from longpole_server.alerts.detectors.threshold import compare
-from longpole_server.alerts.history import GpuMinute, History
+from longpole_server.alerts.history import History
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.alerts.wording import format_seconds
 
 _NS_PER_S = 1e9
+# GPUs of a role among which one can stand out.
+_LEAST_PEERS = 3
 _NO_GPU = "no GPU of the run reports"
 
 
@@ -27,12 +28,10 @@ class GpuLost:
         gpu = history.gpu
         if gpu is None:
             return not_judgeable(_NO_GPU, self.unit)
-        host_ns = max(
-            (
-                *(other.newest_ns for other in history.gpus if other.host == gpu.host),
-                *(host.newest_ns for host in history.hosts if host.host == gpu.host),
-            )
-        )
+        seen = next((host for host in history.hosts if host.host == gpu.host), None)
+        host_ns = history.gpus.newest_ns_of_host[gpu.host]
+        if seen is not None:
+            host_ns = max(host_ns, seen.newest_ns)
         silent_s = (host_ns - gpu.newest_ns) / _NS_PER_S
         return compare(silent_s, self.fire, self.clear, self.unit, words={"gpu": gpu.label})
 
@@ -69,19 +68,12 @@ class GpuIdle:
     def judge(self, history: History) -> Judgement:
         """Judge one GPU by its peers over the last minute."""
         gpu = history.gpu
-        if gpu is None or _busy_ratio(gpu) is None:
+        value = gpu.busy_ratio if gpu is not None else None
+        if gpu is None or value is None:
             return not_judgeable("its utilisation is not reported", self.unit)
-        peers = [
-            ratio
-            for other in history.gpus
-            if other.role == gpu.role
-            and other.gpu_uuid != gpu.gpu_uuid
-            and (ratio := _busy_ratio(other)) is not None
-        ]
-        if len(peers) < 2:
+        count, usual = history.gpus.busy_of_role[gpu.role]
+        if count < _LEAST_PEERS:
             return not_judgeable("fewer than two other GPUs have its role", self.unit)
-        usual = statistics.median(peers)
-        value = _busy_ratio(gpu) or 0.0
         words = {"gpu": gpu.label, "role": gpu.role or "its role"}
         if usual < self.busy_ratio:
             return Judgement(
@@ -96,13 +88,6 @@ class GpuIdle:
         return compare(
             value, self.fire, self.clear, self.unit, "below", baseline=usual, words=words
         )
-
-
-def _busy_ratio(gpu: GpuMinute) -> float | None:
-    if not gpu.num_samples:
-        return None
-    known = [gpu.sm_active_ratio, gpu.utilization_ratio]
-    return next((ratio for ratio in known if ratio is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
