@@ -7,6 +7,7 @@ stand in a file named by `--a-b-file` or `LONGPOLE_A_B_FILE`. Flags win over the
 import argparse
 import dataclasses
 import ipaddress
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from longpole_server.errors import ConfigError
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 _FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
 _SIZE_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SPAN = re.compile(r"(?P<number>[1-9][0-9]{0,4})(?P<unit>[hd])|forever")
+_SPAN_UNITS_S = {"h": 3_600, "d": 86_400}
 _MAX_PORT = 65_535
 
 
@@ -51,6 +54,19 @@ def parse_size(text: str) -> int:
     if num_bytes <= 0:
         raise ValueError(f"{text!r} is not a size")
     return num_bytes
+
+
+def parse_retention(text: str) -> tuple[tuple[str, int | None], ...]:
+    """Read `table=14d,table=12h,table=forever` as seconds by table, None for ever."""
+    pairs: list[tuple[str, int | None]] = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        table, _, span = word.partition("=")
+        match = _SPAN.fullmatch(span.strip())
+        if match is None:
+            raise ValueError(f"{word!r} is not like gpu_samples=14d, 12h or forever")
+        keep_s = int(match["number"]) * _SPAN_UNITS_S[match["unit"]] if match["number"] else None
+        pairs.append((table.strip(), keep_s))
+    return tuple(pairs)
 
 
 def parse_count(text: str) -> int:
@@ -185,6 +201,14 @@ class Config:
     clickhouse_no_verify: bool = field(
         default=False, metadata=_option("do not check its certificate", parse_flag)
     )
+    retention: tuple[tuple[str, int | None], ...] = field(
+        default=(),
+        metadata=_option(
+            "how long tables keep rows where it differs from the defaults, such as"
+            " gpu_samples=7d,otel_traces=forever",
+            parse_retention,
+        ),
+    )
     no_sql_door: bool = field(
         default=False,
         metadata=_option("do not answer people's own SQL at /clickhouse/", parse_flag),
@@ -261,7 +285,38 @@ def read_config(
         ConfigError: A word, a variable or their combination makes no sense.
         SystemExit: `--help` was asked for, with status 0.
     """
-    flags = vars(_build_parser(kind, command).parse_args(list(words)))
+    return _read(kind, vars(_build_parser(kind, command).parse_args(list(words))), environ)
+
+
+def read_config_and_word(
+    kind: type[ConfigType],
+    command: str,
+    name: str,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+) -> tuple[ConfigType, str]:
+    """Build a configuration for a command that takes one argument beside the options.
+
+    Args:
+        kind: The configuration to build.
+        command: Name of the subcommand, for the usage line.
+        name: Of the argument, in capitals.
+        words: The arguments after the subcommand.
+        environ: The process environment.
+
+    Raises:
+        ConfigError: The argument is missing, or something makes no sense.
+        SystemExit: `--help` was asked for, with status 0.
+    """
+    parser = _build_parser(kind, command)
+    parser.add_argument("word", metavar=name)
+    flags = vars(parser.parse_args(list(words)))
+    return _read(kind, flags, environ), str(flags["word"])
+
+
+def _read(
+    kind: type[ConfigType], flags: Mapping[str, str | None], environ: Mapping[str, str]
+) -> ConfigType:
     values: dict[str, Any] = {}
     for option in dataclasses.fields(kind):
         text, origin = _find_text(option, flags, environ)
@@ -295,7 +350,7 @@ def _build_parser(kind: type[Config], command: str) -> argparse.ArgumentParser:
                 _flag(option.name) + "-file", metavar="FILE", help=f"file that holds the {text}"
             )
         else:
-            shown = "" if option.default is None else f" (default {option.default})"
+            shown = "" if option.default in (None, ()) else f" (default {option.default})"
             parser.add_argument(_flag(option.name), help=text + shown)
     return parser
 

@@ -23,6 +23,15 @@ def test_every_option_is_a_flag_and_a_variable():
     assert by_flag.max_body_bytes == 1 << 20
 
 
+def test_retention_is_a_list_of_tables():
+    config = read("--retention", "gpu_samples=7d, otel_traces=12h,host_samples=forever")
+    assert config.retention == (
+        ("gpu_samples", 7 * 86_400),
+        ("otel_traces", 12 * 3_600),
+        ("host_samples", None),
+    )
+
+
 def test_flags_win_over_the_environment():
     assert read("--port", "1", LONGPOLE_PORT="2").port == 1
 
@@ -44,6 +53,8 @@ def test_token_comes_from_environment_or_file_and_is_not_shown(tmp_path: Path):
         (["--port", "70000"], "--port: '70000' is not a port"),
         (["--max-body-bytes", "0"], "'0' is not a size"),
         (["--lost-after-s", "inf"], "not a positive number of seconds"),
+        (["--retention", "gpu_samples"], "is not like gpu_samples=14d"),
+        (["--sql-max-rows", "0"], "not a positive number"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
         (["--token-file", "/nonexistent/token"], "cannot read the secret"),
         (["--host", "0.0.0.0"], "refusing to listen on 0.0.0.0 without a token"),

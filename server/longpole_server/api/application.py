@@ -24,8 +24,10 @@ from longpole_server.api.responses import add_error_handlers
 from longpole_server.api.rules import create_rules_router
 from longpole_server.api.runs import create_runs_router
 from longpole_server.api.silences import create_silences_router
+from longpole_server.api.storage import create_storage_router
 from longpole_server.service import Service
 from longpole_server.service.importing import LogImporter
+from longpole_server.service.storage import Storage
 
 PREFIX = "/api/v1"
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -39,6 +41,7 @@ class ApiParts:
         otlp_routes: Receivers that stand at the root.
         token_check: Who may call; None lets everyone.
         max_import_bytes: Largest log taken by import.
+        storage: What the store holds; None leaves its route out.
         sql_routes: The door for people's own SQL; they check the token themselves.
     """
 
@@ -50,6 +53,7 @@ class ApiParts:
     token_check: TokenCheck | None
     max_import_bytes: int
     sql_routes: Sequence[Route] = ()
+    storage: Storage | None = None
 
 
 def create_api(parts: ApiParts) -> FastAPI:
@@ -77,6 +81,8 @@ def create_api(parts: ApiParts) -> FastAPI:
         create_runs_router(parts.service),
     ):
         api.include_router(router, prefix=PREFIX)
+    if parts.storage is not None:
+        api.include_router(create_storage_router(parts.storage), prefix=PREFIX)
     api.include_router(create_own_metrics_router(parts.collect_metrics))
     api.include_router(_create_unknown_router())
     if parts.token_check is not None:

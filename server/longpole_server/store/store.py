@@ -85,6 +85,14 @@ class Store:
         """
         return self._connector.connect(settings)
 
+    def new_schema_client(self) -> Client:
+        """Open a connection that may change the tables that hold the rows; its owner closes it.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return self._connector.connect(WRITE_SETTINGS, self._config.tables_database)
+
     def new_alert_writer(self) -> AlertWriter:
         """Open a writer of alerts. Its owner closes it before the store.
 

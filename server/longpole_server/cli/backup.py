@@ -1,0 +1,97 @@
+"""`longpole backup TO`: copies the embedded store while no server runs on it."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from longpole import __version__
+from longpole_server.app import open_application
+from longpole_server.cli.serving import describe
+from longpole_server.config import Config, read_config_and_word
+from longpole_server.errors import ConfigError, ServerError, StoreError
+from longpole_server.store.backup import write_backup
+from longpole_server.store.location import StoreConfig, locate_store
+
+MANIFEST = "manifest.json"
+FORMAT = "longpole.backup/1"
+# What is beside the store and belongs to it: what was accepted, and which ids were seen.
+BESIDE = ("journal", "journal-state")
+_DRAIN_S = 600.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Back up. Exit status: 0 done, 1 failed, 2 bad arguments."""
+    try:
+        config, target = read_config_and_word(Config, "backup", "TO", arguments, os.environ)
+        rows = back_up(config, Path(target))
+    except ConfigError as error:
+        return _complain(error, 2)
+    except ServerError as error:
+        return _complain(error, 1)
+    except SystemExit as end:
+        return int(end.code or 0)
+    total = sum(rows.values())
+    print(f"{total:,} rows of {len(rows)} tables are in {target}.")
+    print(f"Put back by: longpole restore {target} --data-dir NEW")
+    return 0
+
+
+def back_up(config: Config, target: Path) -> Mapping[str, int]:
+    """Write what is accepted into the store, copy it, and return its rows by table.
+
+    Raises:
+        ConfigError: The store is no embedded one, or there is something at the target.
+        StoreError: A server runs on the store, or the engine or the disk failed.
+    """
+    location = locate_store(config)
+    if location.directory is None:
+        raise ConfigError(
+            "only the embedded store is backed up here", hint="use ClickHouse's own BACKUP"
+        )
+    if not location.directory.is_dir():
+        raise ConfigError(f"there is no store in {config.data_dir}", hint="name it by --data-dir")
+    if target.exists():
+        raise ConfigError(f"{target} exists", hint="name a directory that does not")
+    _write_what_waits(config)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(mode=0o700, parents=True)
+        rows = write_backup(location, partial)
+        for name in BESIDE:
+            if (config.data_dir / name).is_dir():
+                shutil.copytree(config.data_dir / name, partial / name)
+        (partial / MANIFEST).write_text(json.dumps(_describe(location, rows), indent=2))
+        partial.rename(target)
+    except OSError as error:
+        raise StoreError(f"cannot write {partial}: {error.strerror}") from error
+    return rows
+
+
+def _write_what_waits(config: Config) -> None:
+    """The journal of a server that was killed may hold what is acknowledged and not stored."""
+    with open_application(config) as application:
+        application.closer.start()
+        application.pipeline.start()
+        if not application.drain(_DRAIN_S):
+            raise StoreError("what waits in the journal cannot be written into the store")
+
+
+def _describe(location: StoreConfig, rows: Mapping[str, int]) -> Mapping[str, Any]:
+    return {
+        "format": FORMAT,
+        "longpole": __version__,
+        "database": location.database,
+        "created_ns": time.time_ns(),
+        "rows": dict(rows),
+    }
+
+
+def _complain(error: ServerError, status: int) -> int:
+    print(f"longpole backup: {describe(error)}", file=sys.stderr)
+    return status

@@ -1,0 +1,95 @@
+"""A copy of the embedded store that can be put back: the engine's own BACKUP and RESTORE."""
+# pyarrow carries no complete types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from longpole_server.errors import StoreError
+from longpole_server.store.client import WRITE_SETTINGS, Client, Connector
+from longpole_server.store.location import StoreConfig
+from longpole_server.store.lock import DirectoryLock
+
+_CONTENT = "database"
+_NOT_EMBEDDED = "Only the embedded store is backed up here; use ClickHouse's own BACKUP."
+_REPLACES = re.compile(r"(Replacing|Aggregating)MergeTree")
+
+
+def write_backup(config: StoreConfig, directory: Path) -> Mapping[str, int]:
+    """Copy a store that no process has open, and return its rows by table.
+
+    Args:
+        config: Of an embedded store.
+        directory: Exists; gets a folder for the copy.
+
+    Raises:
+        StoreLockedError: A process has the store open.
+        StoreError: The engine or the disk failed.
+    """
+    return _work(config, directory, "BACKUP", "TO")
+
+
+def read_backup(config: StoreConfig, directory: Path) -> Mapping[str, int]:
+    """Put a copy back where no store is yet, and return its rows by table.
+
+    Args:
+        config: Of an embedded store that does not exist yet.
+        directory: That `write_backup` filled.
+
+    Raises:
+        StoreLockedError: A process has the store open.
+        StoreError: There is a store already, or the engine or the disk failed.
+    """
+    return _work(config, directory, "RESTORE", "FROM")
+
+
+def count_rows(client: Client, database: str) -> Mapping[str, int]:
+    """Return the rows of every table, each version of a row counted once.
+
+    Raises:
+        StoreError: The database failed.
+    """
+    engines = client.query(
+        "SELECT name, engine FROM system.tables"
+        " WHERE database = {database:String} AND engine LIKE '%MergeTree' ORDER BY name",
+        {"database": database},
+    )
+    counts: dict[str, int] = {}
+    for row in engines.to_pylist():
+        final = " FINAL" if _REPLACES.search(str(row["engine"])) else ""
+        answer = client.query(f"SELECT count() FROM {database}.{row['name']}{final}")  # noqa: S608
+        counts[str(row["name"])] = int(answer.column(0)[0].as_py())
+    return counts
+
+
+def _work(config: StoreConfig, directory: Path, verb: str, preposition: str) -> Mapping[str, int]:
+    path = directory.resolve()
+    if config.directory is None or any(char in str(path) for char in "'\\"):
+        raise StoreError(f"A backup cannot be in {path}." if config.directory else _NOT_EMBEDDED)
+    _prepare(config.directory)
+    lock = DirectoryLock(config.directory)
+    try:
+        # The engine writes and reads copies nowhere else.
+        options = {**config.engine_options, "backups.allowed_path": str(path)}
+        client = Connector(replace(config, engine_options=options)).connect_bare(WRITE_SETTINGS)
+        try:
+            # What is counted is what was copied: nothing grows too old in between.
+            client.command("SYSTEM STOP MERGES")
+            client.command(
+                f"{verb} DATABASE {config.database} {preposition} File('{path / _CONTENT}')"
+            )
+            return count_rows(client, config.database)
+        finally:
+            client.close()
+    finally:
+        lock.release()
+
+
+def _prepare(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"Cannot create the data directory: {error}.") from error

@@ -1,0 +1,108 @@
+"""The drill: a server with rows, killed; a copy; the copy put back; every row before and after."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from longpole_server.store import StoreConfig, open_store
+from longpole_server.store.backup import count_rows
+from support.otlp_builders import T0_NS, gauge, loop, metrics, process, resource, stage, traces
+from support.server_process import StartServer, run_longpole
+
+pytestmark = pytest.mark.integration
+
+RUN_ID = "backed-up"
+NOW_S = (time.time_ns() - T0_NS) // 10**9
+KEY = {"longpole-batch-id": "agent/boot/1"}
+
+
+def make_step(step: int) -> bytes:
+    start_s = NOW_S - 1_000 + 10.0 * step
+    spans = [loop(step, start_s, start_s + 10.0), stage("gen", step, start_s, start_s + 6.0)]
+    return traces((process(RUN_ID), spans))
+
+
+def make_samples() -> bytes:
+    points = [
+        (NOW_S - 900.0 + second, 0.5, {"hw.id": "GPU-a", "gpu.index": 0}) for second in range(60)
+    ]
+    return metrics((resource({"host.name": "node-0"}), [gauge("hw.gpu.utilization", points)]))
+
+
+def count(data_dir: Path) -> Mapping[str, int]:
+    store = open_store(StoreConfig(directory=data_dir / "store"))
+    client = store.new_reader_client()
+    try:
+        return count_rows(client, "longpole")
+    finally:
+        client.close()
+        store.close()
+
+
+def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):
+    first = tmp_path / "first"
+    first.mkdir()
+    server = start_server(first, "--no-agent")
+    path = f"/runs/{RUN_ID}/steps"
+    assert server.send("traces", make_step(1), KEY).status_code == 200
+    assert server.send("metrics", make_samples()).status_code == 200
+    server.wait_for(path, lambda page: len(page["steps"]) == 1)
+    copy = tmp_path / "copy"
+    refused = run_longpole("backup", str(copy), "--data-dir", str(server.data_dir))
+    assert refused.returncode == 1
+    assert "holds" in refused.stderr
+    for step in range(2, 6):
+        assert server.send("traces", make_step(step)).status_code == 200
+    server.kill()
+
+    done = run_longpole("backup", str(copy), "--data-dir", str(server.data_dir))
+    assert done.returncode == 0, done.stderr
+    before = count(server.data_dir)
+    assert before["stage_spans"] == 10
+    assert before["gpu_samples"] == 60
+
+    second = tmp_path / "second"
+    second.mkdir()
+    restored = run_longpole("restore", str(copy), "--data-dir", str(second / "data"))
+    assert restored.returncode == 0, restored.stderr
+    assert count(second / "data") == before
+
+    again = start_server(second, "--no-agent")
+    steps = again.wait_for(path, lambda page: len(page["steps"]) == 5)["steps"]
+    assert [step["step"] for step in steps] == [1, 2, 3, 4, 5]
+    # A sender that did not hear of it sends again what the first server took.
+    assert again.send("traces", make_step(1), KEY).status_code == 200
+    assert again.send("traces", make_step(6)).status_code == 200
+    again.wait_for(path, lambda page: len(page["steps"]) == 6)
+    assert again.interrupt() == 0
+    assert count(second / "data")["otel_traces"] == before["otel_traces"] + 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["backup"], "TO"),
+        (["backup", "{empty}/new", "--data-dir", "{empty}"], "there is no store"),
+        (["restore", "{empty}", "--data-dir", "{empty}/data"], "is no backup"),
+        (["restore", "{empty}/missing"], "is no backup"),
+        (["backup", "x", "--clickhouse-url", "http://127.0.0.1:1"], "ClickHouse's own"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_line(tmp_path: Path, words: list[str], message: str):
+    done = run_longpole(*(word.replace("{empty}", str(tmp_path)) for word in words))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_a_store_is_not_overwritten(tmp_path: Path):
+    store = open_store(StoreConfig(directory=tmp_path / "store"))
+    store.close()
+    copy = tmp_path / "copy"
+    assert run_longpole("backup", str(copy), "--data-dir", str(tmp_path)).returncode == 0
+    done = run_longpole("restore", str(copy), "--data-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert run_longpole("backup", str(copy), "--data-dir", str(tmp_path)).returncode == 2
