@@ -7,17 +7,56 @@ from urllib.parse import parse_qs, quote, urlencode
 RUNS_PATH = "/"
 RUN_PATH = "/run"
 STEP_PATH = "/step"
+SAMPLE_PATH = "/sample"
+COMPARE_PATH = "/compare"
+CLUSTER_PATH = "/cluster"
+ALERTS_PATH = "/alerts"
+
+# First and last step of one side of a comparison; None is open.
+Window = tuple[int | None, int | None]
+LAST_WINDOW: Window = (None, None)
 
 
 def run_address(run_id: str) -> str:
     """Return the address of a run's page."""
-    return f"{RUN_PATH}?{urlencode({'id': run_id}, quote_via=quote, safe='')}"
+    return _address(RUN_PATH, id=run_id)
 
 
 def step_address(run_id: str, step: int) -> str:
     """Return the address of a step's page."""
-    query = urlencode({"run": run_id, "step": step}, quote_via=quote, safe="")
-    return f"{STEP_PATH}?{query}"
+    return _address(STEP_PATH, run=run_id, step=step)
+
+
+def sample_address(run_id: str, trajectory_id: str) -> str:
+    """Return the address of a sample's page."""
+    return _address(SAMPLE_PATH, run=run_id, id=trajectory_id)
+
+
+def compare_address(
+    run_id: str, other_run_id: str, steps: Window = LAST_WINDOW, other_steps: Window = LAST_WINDOW
+) -> str:
+    """Return the address that compares a run's window with one of another run, or of itself."""
+    return _address(
+        COMPARE_PATH,
+        **{"run": run_id, "with": other_run_id, "from": steps[0], "to": steps[1]},
+        with_from=other_steps[0],
+        with_to=other_steps[1],
+    )
+
+
+def cluster_address(host: str | None = None) -> str:
+    """Return the address of the cluster's page, or of one node on it."""
+    return _address(CLUSTER_PATH, node=host)
+
+
+def alerts_address(run_id: str | None = None, state: str | None = None) -> str:
+    """Return the address of alerts, of one run or state if asked for."""
+    return _address(ALERTS_PATH, run=run_id, state=state)
+
+
+def _address(path: str, **query: object) -> str:
+    known = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(known, quote_via=quote, safe='')}" if known else path
 
 
 @dataclass(frozen=True, slots=True)

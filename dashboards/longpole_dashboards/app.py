@@ -3,18 +3,54 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 import time
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol, cast
 
 from dash import Dash
+from dash.development.base_component import Component
 from fastapi import FastAPI
 
-from longpole_dashboards.addresses import RUN_PATH, RUNS_PATH, STEP_PATH
+from longpole_dashboards.addresses import (
+    ALERTS_PATH,
+    CLUSTER_PATH,
+    COMPARE_PATH,
+    RUN_PATH,
+    RUNS_PATH,
+    SAMPLE_PATH,
+    STEP_PATH,
+    Query,
+)
 from longpole_dashboards.live import register_push
-from longpole_dashboards.pages import run, runs, step
+from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.shell import INDEX_STRING, register_shell, shell_layout
 from longpole_server.service import Service
+
+
+class Page(Protocol):
+    """What a module of `pages` is."""
+
+    def layout(self, query: Query, /) -> Component:
+        """Return the page before its data is there."""
+        ...
+
+    def register(self, app: Dash, reader: Reader) -> None:
+        """Register its callbacks."""
+        ...
+
+
+_PAGES: Mapping[str, Page] = MappingProxyType(
+    {
+        RUNS_PATH: runs,
+        RUN_PATH: run,
+        STEP_PATH: step,
+        SAMPLE_PATH: sample,
+        COMPARE_PATH: compare,
+        CLUSTER_PATH: cluster,
+        ALERTS_PATH: alerts,
+    }
+)
 
 
 def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
@@ -44,11 +80,10 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     )
     app.layout = shell_layout()
     reader = Reader(service)
-    register_push(app, service.changes, clock_ns)
-    register_shell(app, {RUNS_PATH: runs.layout, RUN_PATH: run.layout, STEP_PATH: step.layout})
-    runs.register(app, reader)
-    run.register(app, reader)
-    step.register(app, reader)
+    register_push(app, reader, clock_ns)
+    register_shell(app, {path: page.layout for path, page in _PAGES.items()})
+    for page in _PAGES.values():
+        page.register(app, reader)
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]

@@ -38,6 +38,31 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "and inner agree. Low: only the outer measurement speaks."
         ),
         "idle": "Stretches in which GPUs of the run stood idle while the loop ran.",
+        "sample_rest": "Seconds of the sample that none of its parts covers.",
+        "policy_version": (
+            "Versions of the weights that the sample was generated with, from its first token to "
+            "its last. Two different ones: the weights changed while it was generated."
+        ),
+        "siblings": (
+            "The other answers to the same prompt. Group-based algorithms learn from how much "
+            "better or worse one is than the rest."
+        ),
+        "decomposition": (
+            "Throughput is tokens over seconds and GPUs. Each part says by which factor it "
+            "changed; multiplied, the factors are exactly the whole change."
+        ),
+        "loop_throughput": (
+            "Tokens over the seconds of steps and of what ran between them, and over GPUs."
+        ),
+        "idle_held": ("A run holds the GPU, and it was used less than 5 % over the last minute."),
+        "throttled": (
+            "The driver named a slowdown reason in a tenth of the last minute's samples or more."
+        ),
+        "silent": "Nothing came from the node for a minute.",
+        "estimated": (
+            "No process, pod or job joined this GPU to its run: it stands on the same node, "
+            "and its load follows the run's stages."
+        ),
         "partial": (
             "If generation had stopped once this share of the samples was done, it would have "
             "ended that much earlier. A partial rollout carries the rest over to the next step, "
@@ -64,6 +89,10 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "stages": "longpole.stage() around the trainer's stages, or verl's timing_s metrics",
         "windows": "longpole.stage(); a log says how long a stage took, not when",
         "trajectories": "longpole.trajectory(), once a sample",
+        "parts": "longpole.trajectory(parts=...), one part a turn, tool call or score",
+        "groups": "longpole.trajectory(group_id=...)",
+        "nodes": "a Longpole agent on the node",
+        "config": "longpole.init(config=...)",
         "mfu": "the trainer's MFU metric, or model_config in longpole.init()",
         "throughput": "tokens_total of longpole.step(), and the run's GPU count",
         "staleness": "staleness metrics of an asynchronous trainer",

@@ -4,38 +4,63 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false
 
 import asyncio
+import functools
 import os
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from dash import Dash, ctx, set_props
 
-from longpole_dashboards.formats import NS_PER_MS
-from longpole_server.service import Change, ChangeFeed
+from longpole_dashboards.alarm import NO_ALARM, Alarm, read_alarm
+from longpole_dashboards.formats import NS_PER_MS, NS_PER_S
+from longpole_dashboards.reading import Reader
+from longpole_server.errors import ServerError
+from longpole_server.service import Change
 
 # Browsers are told at most this often, and at least at every heartbeat.
 MIN_PUSH_S = 0.3
 HEARTBEAT_S = 2.0
 TICK_ID = "tick"
+# Pages look again after so long even when nothing came.
+QUIET_LOOK_NS = 10 * NS_PER_S
 
 
-def register_push(app: Dash, feed: ChangeFeed, clock_ns: Callable[[], int]) -> None:
+def register_push(app: Dash, reader: Reader, clock_ns: Callable[[], int]) -> None:
     """Register the one persistent callback. It has no inputs: with any, copies would pile up."""
     boot = os.urandom(4).hex()
+    feed = reader.service.changes
+    alarm = NO_ALARM
+
+    async def look(change: Change) -> Alarm:
+        token = (change.version, int(time.monotonic() / HEARTBEAT_S))
+        ask = functools.partial(read_alarm, reader.service)
+        return await reader.run(reader.memory.ask, "alarm", token, ask)
 
     @app.callback(websocket=True, persistent=True)
     async def push() -> None:
+        nonlocal alarm
         connection = ctx.websocket
         while connection is not None and not connection.is_shutdown:
             change = feed.current
-            set_props(TICK_ID, {"data": make_tick(change, boot, clock_ns())})
+            # While the store fails the last known alarm stays.
+            with suppress(ServerError):
+                alarm = await look(change)
+            set_props(TICK_ID, {"data": make_tick(change, boot, clock_ns(), alarm)})
             await asyncio.sleep(MIN_PUSH_S)
             await feed.wait(change.version, HEARTBEAT_S)
 
 
-def make_tick(change: Change, boot: str, now_ns: int) -> dict[str, object]:
-    """Return what a browser is told: versions of one server process differ by `boot`."""
+def make_tick(change: Change, boot: str, now_ns: int, alarm: Alarm = NO_ALARM) -> dict[str, object]:
+    """Return what a browser is told: versions of one server process differ by `boot`.
+
+    The version also changes with the alerts that are open and with who looks after them, and as
+    time goes by: on a silent cluster nodes fall silent.
+    """
     return {
-        "version": f"{boot}-{change.version}",
+        "version": f"{boot}-{change.version}-{alarm.mark}-{now_ns // QUIET_LOOK_NS}",
+        "firing": alarm.num_firing,
+        "severity": alarm.severity,
         "as_of_ms": change.ts_ns // NS_PER_MS,
         "now_ms": now_ns // NS_PER_MS,
     }

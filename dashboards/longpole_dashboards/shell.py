@@ -13,7 +13,7 @@ import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from longpole_dashboards.addresses import RUNS_PATH, Query
+from longpole_dashboards.addresses import ALERTS_PATH, CLUSTER_PATH, RUNS_PATH, Query
 from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.live import TICK_ID
@@ -93,7 +93,19 @@ def _header() -> Component:
                 href=RUNS_PATH,
                 className="lp-brand",
             ),
-            html.Nav([dcc.Link("Runs", href=RUNS_PATH, className="lp-nav", id="nav-runs")]),
+            html.Nav(
+                [
+                    dcc.Link("Runs", href=RUNS_PATH, className="lp-nav", id="nav-runs"),
+                    dcc.Link("Cluster", href=CLUSTER_PATH, className="lp-nav", id="nav-cluster"),
+                    dcc.Link(
+                        ["Alerts", html.Span(id="alerts-badge", className="lp-badge")],
+                        href=ALERTS_PATH,
+                        className="lp-nav",
+                        id="nav-alerts",
+                    ),
+                ],
+                className="lp-navs",
+            ),
             html.Div(id="crumbs", className="lp-crumbs"),
             html.Div(className="lp-spring"),
             html.Div(
@@ -108,6 +120,13 @@ def _header() -> Component:
                 className="lp-button",
                 title="Pause (space)",
                 **attributes(aria_label="Pause or resume live updates"),
+            ),
+            html.Button(
+                [html.I(className="lp-icon lp-icon-link"), html.Span(className="lp-copied")],
+                id="copy-link",
+                className="lp-button",
+                title="Copy the address of this view",
+                **attributes(aria_label="Copy the address of this view"),
             ),
             html.Button("Jump to live", id="jump", className="lp-button lp-jump"),
             html.Button(
@@ -159,6 +178,7 @@ def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
         State("theme", "data"),
     )
     client("applyTheme", Output("theme-provider", "forceColorScheme"), Input("theme", "data"))
+    client("badge", Input(TICK_ID, "data"))
     client("crumbs", Output("crumbs", "children"), Input("url", "pathname"), Input("url", "search"))
 
 

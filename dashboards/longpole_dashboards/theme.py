@@ -125,6 +125,7 @@ PART_COLOURS: Mapping[str, str] = MappingProxyType(
         "tool": STAGE_COLOURS[stages.UPDATE_ACTOR],
         "score": STAGE_COLOURS[stages.REWARD],
         "queue": STAGE_COLOURS[stages.UNATTRIBUTED],
+        "paused": STAGE_COLOURS[stages.ROLLOUT_WAIT],
     }
 )
 

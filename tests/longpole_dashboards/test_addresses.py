@@ -3,7 +3,15 @@ from urllib.parse import urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole_dashboards.addresses import Query, run_address, step_address
+from longpole_dashboards.addresses import (
+    Query,
+    alerts_address,
+    cluster_address,
+    compare_address,
+    run_address,
+    sample_address,
+    step_address,
+)
 
 run_ids = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1)
 
@@ -33,3 +41,17 @@ def test_choices_and_spans() -> None:
     query = Query.parse("?unit=percent&time=1000-2500&unit=percent")
     assert query.choice("unit", ("seconds", "percent")) == "percent"
     assert query.span_ms("time") == (1000, 2500)
+
+
+def test_pages_that_need_nothing_have_short_addresses() -> None:
+    assert cluster_address() == "/cluster"
+    assert cluster_address("node 1") == "/cluster?node=node%201"
+    assert alerts_address() == "/alerts"
+    assert alerts_address("a/b", "firing") == "/alerts?run=a%2Fb&state=firing"
+    assert sample_address("a/b", "s&1") == "/sample?run=a%2Fb&id=s%261"
+
+
+def test_comparisons_name_what_is_known_of_their_windows() -> None:
+    assert compare_address("a", "b") == "/compare?run=a&with=b"
+    both = compare_address("a", "a", (10, 20), (0, None))
+    assert both == "/compare?run=a&with=a&from=10&to=20&with_from=0"

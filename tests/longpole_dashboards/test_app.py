@@ -41,7 +41,15 @@ def test_a_link_into_the_middle_is_complete_as_the_first_request() -> None:
 
 def test_pages_and_api_live_on_one_application(api: FastAPI) -> None:
     with TestClient(api) as client:
-        for path in ("/", "/run?id=x", "/step?run=x&step=1"):
+        for path in (
+            "/",
+            "/run?id=x",
+            "/step?run=x&step=1",
+            "/sample?run=x&id=y",
+            "/compare?run=x",
+            "/cluster",
+            "/alerts",
+        ):
             assert "Longpole" in client.get(path).text
         assert client.get("/api/v1/health").json() == {"status": "ok"}
 
@@ -63,5 +71,5 @@ def test_assets_name_no_other_host() -> None:
 def test_every_callback_that_runs_here_is_asynchronous(api: FastAPI) -> None:
     callbacks = [spec.get("callback") for spec in dash.get_app().callback_map.values()]
     served = [inspect.unwrap(callback) for callback in callbacks if callback is not None]
-    assert len(served) >= 6
+    assert len(served) >= 14
     assert all(inspect.iscoroutinefunction(callback) for callback in served)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def make_node_gpus(spec: RunSpec, steps: list[PlannedStep], now_ns: int) -> list
             how="estimated" if spec.mode == "fully_async" else "pid",
             **newest,
         )
-        mean = float(np.nanmean(fields["utilization_ratio"][row]))
+        mean = fmean(filter(math.isfinite, fields["utilization_ratio"][row].tolist()))
         minute = GpuMinute(
             gpu.host, gpu.gpu_uuid, 60, mean, 0.7 if is_hot else 0.0, THERMAL if is_hot else 0
         )
@@ -50,7 +51,7 @@ def make_node_gpus(spec: RunSpec, steps: list[PlannedStep], now_ns: int) -> list
 
 
 def _known(values: NDArray[np.float32]) -> float | None:
-    newest = float(values[-1])
+    newest = values.tolist()[-1]
     return newest if math.isfinite(newest) else None
 
 

@@ -15,7 +15,11 @@ def make_parts(trajectory: Trajectory) -> tuple[TrajectoryPart, ...]:
     def add(kind: str, name: str, seconds: float, turn: int | None) -> None:
         nonlocal clock
         end = clock + int(seconds * S)
-        parts.append(TrajectoryPart(kind, name, clock, end, turn, None, None))
+        tokens = (None, None)
+        if kind == "generate":
+            output = (trajectory.output_tokens or 0) // turns
+            tokens = ((trajectory.input_tokens or 0) + ((turn or 1) - 1) * output, output)
+        parts.append(TrajectoryPart(kind, name, clock, end, turn, *tokens))
         clock = end
 
     add("queue", "queue", trajectory.queue_s or 0.0, None)

@@ -211,6 +211,7 @@ class FakeService:
         )
 
     def get_trajectory(self, run_id: str, trajectory_id: str) -> TrajectoryDetail:
+        self._spec(run_id)
         step = int(trajectory_id.split("-")[0])
         found = self._trajectories(run_id, step)
         chosen = next((t for t in found if t.trajectory_id == trajectory_id), None)
@@ -338,7 +339,9 @@ class FakeService:
     def _compared(self, run_id: str, asked: StepRange) -> tuple[ComparedWindow, Sequence[Step]]:
         steps = self.list_steps(run_id, asked.first, asked.last)
         closed = [step for step in steps if step.end_ns is not None]
-        window = summarise_window(closed if asked != LAST_STEPS else closed[-20:])
+        spec = self._spec(run_id)
+        first_steps = {1: 1} | ({2: spec.resume_at} if spec.resume_at is not None else {})
+        window = summarise_window(closed if asked != LAST_STEPS else closed[-20:], first_steps)
         numbers = [step.step for step in window.judged]
         described = ComparedWindow(
             run_id=run_id,

@@ -99,6 +99,48 @@
     );
   };
 
+  cells.LongpoleSample = ({ value }) => {
+    const run = new URLSearchParams(window.location.search).get("run") || "";
+    const href = `/sample?run=${encodeURIComponent(run)}&id=${encodeURIComponent(value)}`;
+    return h(
+      "a",
+      { className: "lp-link lp-mono", href, title: "Open this sample's page",
+        onClick: (event) => { event.stopPropagation(); follow(event, href); } },
+      value
+    );
+  };
+
+  cells.LongpoleAlerts = ({ value, data }) =>
+    value
+      ? h("a", { className: "lp-badge", "data-severity": "some", href: data.alerts_href,
+          title: `${value} firing`,
+          onClick: (event) => { event.stopPropagation(); follow(event, data.alerts_href); } }, value)
+      : h("span", { className: "lp-dim" }, value === 0 ? "0" : ABSENT);
+
+  cells.LongpoleSeen = ({ data }) =>
+    h("span", { className: data.silent ? "lp-silent" : "" },
+      h("span", { "data-since-ms": data.seen_ms }), " ago");
+
+  cells.LongpoleTrouble = ({ value }) =>
+    value ? h("span", { className: "lp-trouble" }, value) : h("span", { className: "lp-dim" }, "no");
+
+  const SIGNS = { silent: "✕", throttled: "▲", idle: "○" };
+  cells.LongpoleCondition = ({ value, data }) =>
+    h("span", { className: `lp-condition lp-condition-${value}` },
+      h("i", null, SIGNS[value] || ""), data.condition_text);
+
+  cells.LongpoleRuns = ({ value }) => {
+    if (!value || !value.length) return h("span", { className: "lp-dim" }, "nobody");
+    return h("span", { className: "lp-cell-runs" },
+      value.flatMap((run, index) => [
+        index ? ", " : null,
+        h("a", { key: run.href, className: "lp-link", href: run.href,
+          onClick: (event) => { event.stopPropagation(); follow(event, run.href); } },
+          run.estimated ? h("em", { title: "estimated: nothing joined it to its run" }, "≈ ") : null, run.name),
+      ])
+    );
+  };
+
   cells.LongpoleParts = ({ value }) =>
     h(
       "div",

@@ -162,6 +162,29 @@
     }
   });
 
+  /* -- where one is ------------------------------------------------------------------------ */
+
+  const PLACES = { "/": "nav-runs", "/run": "nav-runs", "/step": "nav-runs", "/sample": "nav-runs",
+    "/compare": "nav-runs", "/cluster": "nav-cluster", "/alerts": "nav-alerts" };
+  const TITLES = { "/": "Runs", "/cluster": "Cluster", "/alerts": "Alerts" };
+  let numFiring = 0;
+  let placeName = "";
+
+  function showPlace(pathname, trail) {
+    document.querySelectorAll(".lp-nav").forEach((link) => {
+      if (link.id === PLACES[pathname]) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    });
+    placeName = [...trail].reverse().join(" · ") || TITLES[pathname] || "";
+    showTitle();
+  }
+
+  /* A tab that lies behind others says by its name that something fires. */
+  function showTitle() {
+    const words = [placeName, "Longpole"].filter(Boolean).join(" · ");
+    document.title = numFiring ? `(${numFiring}) ${words}` : words;
+  }
+
   window.longpole = {
     go,
     formatDuration,
@@ -250,13 +273,31 @@
 
     crumbs(pathname, search) {
       const query = new URLSearchParams(search);
-      if (pathname === "/run") return `/  ${query.get("id") || ""}`;
-      if (pathname === "/step") return `/  ${query.get("run") || ""}  /  step ${query.get("step") || ""}`;
-      return "";
+      const run = query.get("run") || "";
+      const trail = {
+        "/run": [query.get("id") || ""],
+        "/step": [run, `step ${query.get("step") || ""}`],
+        "/sample": [run, `sample ${query.get("id") || ""}`],
+        "/compare": ["compare"],
+      }[pathname] || [];
+      showPlace(pathname, trail);
+      return trail.map((name) => `/  ${name}`).join("  ");
+    },
+
+    badge(tick) {
+      const badge = document.getElementById("alerts-badge");
+      if (!tick || !badge) return;
+      numFiring = tick.firing || 0;
+      write(badge, numFiring ? String(numFiring) : "");
+      badge.dataset.severity = tick.severity || "none";
+      badge.title = numFiring
+        ? `${numFiring} firing${tick.severity ? "" : ", all looked after"}`
+        : "nothing fires";
+      showTitle();
     },
 
     openRow(cell) {
-      if (cell && cell.rowId) go(`/run?id=${encodeURIComponent(cell.rowId)}`);
+      if (cell && cell.rowId && cell.colId !== "ag-Grid-SelectionColumn") go(`/run?id=${encodeURIComponent(cell.rowId)}`);
     },
 
     searchRuns(text) {

@@ -3,12 +3,26 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
+
+from longpole_dashboards.components.attributes import attributes
+from longpole_dashboards.components.export import image_button
+
+__all__ = [
+    "age",
+    "attributes",
+    "choice",
+    "fit_height",
+    "graph",
+    "hinted",
+    "legend",
+    "panel",
+]
 
 _BLANK_FIGURE: dict[str, Any] = {
     "data": [],
@@ -54,13 +68,14 @@ def panel(
 ) -> Component:
     """Return a panel; `hint` is the definition behind its title, `aside` stands beside it."""
     children = [body] if isinstance(body, Component) else list(body)
+    images = [image_button(found, title) for found in _graph_ids(children)]
     return html.Section(
         [
             html.Header(
                 [
                     hinted(title, hint, "lp-panel-title"),
                     html.Div(aside, className="lp-panel-aside"),
-                    html.Div(list(controls), className="lp-panel-controls"),
+                    html.Div([*images, *controls], className="lp-panel-controls"),
                 ],
                 className="lp-panel-head",
             ),
@@ -68,6 +83,17 @@ def panel(
         ],
         className=f"lp-panel {class_name}",
     )
+
+
+def _graph_ids(children: Sequence[Any]) -> list[str]:
+    found = list[str]()
+    for child in children:
+        nested = getattr(child, "children", None)
+        if isinstance(child, dcc.Graph):
+            found.append(str(getattr(child, "id", "")))
+        elif isinstance(nested, list):
+            found += _graph_ids(cast("list[Any]", nested))
+    return found
 
 
 def hinted(text: str, hint: str, class_name: str = "") -> Component:
@@ -123,14 +149,6 @@ def age(since_ms: int | None, class_name: str = "") -> Component:
     if since_ms is None:
         return html.Span("–", className=class_name)
     return html.Span(className=class_name, **attributes(data_since_ms=since_ms))
-
-
-def attributes(**values: object) -> dict[str, Any]:
-    """Return `data-` and `aria-` attributes, written here with underscores, for a component."""
-    return {
-        name.replace("_", "-"): "" if value is None else str(value)
-        for name, value in values.items()
-    }
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> Component:

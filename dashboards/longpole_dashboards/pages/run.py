@@ -39,6 +39,7 @@ def layout(query: Query) -> Component:
             *[store for group in GROUPS for store in group_stores(group.name)],
             *[notice_slot(group.name) for group in GROUPS],
             html.Div(id="run-title", className="lp-run-title"),
+            html.Div(id="run-alerts", className="lp-alert-lines"),
             html.Div(
                 [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"
             ),

@@ -6,13 +6,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole.conventions import stages
-from longpole_dashboards.addresses import RUN_PATH
+from longpole_dashboards.addresses import RUN_PATH, compare_address
+from longpole_dashboards.components.alert_card import alert_line
 from longpole_dashboards.components.now import now_card
 from longpole_dashboards.components.panel import age, legend
+from longpole_dashboards.figures.alert_marks import mark_alerts
 from longpole_dashboards.figures.bars import order_stages
 from longpole_dashboards.figures.shares import stage_shares
 from longpole_dashboards.figures.template import message_figure, wrap
@@ -22,6 +24,7 @@ from longpole_dashboards.formats import (
     format_ratio,
 )
 from longpole_dashboards.glossary import not_reported
+from longpole_dashboards.pages.compare_reading import last_and_first_steps
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import stage_colour, stage_label
@@ -55,10 +58,36 @@ def _title(reading: RunReading) -> tuple[object, ...]:
             html.Span(started, className="lp-fact"),
             *_attempts(detail),
             *_estimated(run),
+            *_comparison(run),
         ],
         className="lp-title-row",
     )
     return (title,)
+
+
+def _comparison(run: RunSummary) -> list[Component]:
+    newest, first = last_and_first_steps(run)
+    if newest == first:
+        return []
+    href = compare_address(run.run_id, run.run_id, newest, first)
+    return [
+        dcc.Link(
+            "Compare with its first steps",
+            href=href,
+            className="lp-link lp-preset",
+            id="run-compare",
+        )
+    ]
+
+
+def _alerts(reading: RunReading) -> tuple[object, ...]:
+    titles = reading.rule_titles
+    # Firing before pending; the newest first, as they come.
+    shown = sorted(
+        (alert for alert in reading.alerts if alert.state != "resolved"),
+        key=lambda alert: alert.state,
+    )
+    return ([alert_line(alert, titles.get(alert.rule, alert.rule)) for alert in shown],)
 
 
 def _attempts(detail: RunDetail) -> list[Component]:
@@ -104,6 +133,16 @@ def _shares(reading: RunReading) -> tuple[object, ...]:
         open_stage=reading.run.open_stage,
         now_ns=view.now_ns,
         changes=reading.verdict_changes,
+    )
+    mark_alerts(
+        figure,
+        reading.alerts,
+        reading.rule_titles,
+        asked=reading.asked_steps,
+        steps=steps,
+        axis=axis,
+        zone=view.zone,
+        theme=view.theme,
     )
     return reading.revise(figure, unit), _stage_legend(reading.closed)
 
@@ -157,6 +196,7 @@ PANELS = PanelGroup[RunReading](
             ),
             _title,
         ),
+        Panel((("run-alerts", "children"),), RunReading.alerts_key, _alerts),
         Panel((("run-now", "children"),), _now_key, _now),
         Panel(
             (("run-shares", "figure"), ("run-legend", "children")),
@@ -164,6 +204,7 @@ PANELS = PanelGroup[RunReading](
                 reading.step_key(),
                 reading.view.query.text("unit"),
                 reading.run.open_stage and reading.view.now_ns // _OPEN_STRIDE_NS,
+                reading.alerts_key(),
             ),
             _shares,
         ),

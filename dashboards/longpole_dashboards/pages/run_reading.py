@@ -17,6 +17,7 @@ from longpole_dashboards.pages.gpu_heat import read_heatmap
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import NotFoundError
+from longpole_server.model.alert import Alert
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.gpu import GpuHeatmap
@@ -80,7 +81,38 @@ class RunReading:
         newest = self.run.last_step
         if chosen == "all" or newest is None:
             return self.list_steps(None)
-        return self.list_steps(max(0, newest - int(chosen) + 1))
+        first = max(0, newest - int(chosen) + 1)
+        return self.list_steps(
+            first if self.asked_steps is None else min(first, self.asked_steps[0])
+        )
+
+    @cached_property
+    def alerts(self) -> Sequence[Alert]:
+        """Its open alerts, and those that were over not long ago, newest first."""
+        return self._service.alerts.list_alerts(run_id=self.run_id)
+
+    @cached_property
+    def rule_titles(self) -> Mapping[str, str]:
+        """Rule id -> title."""
+        rules = self._memory.ask("rules", self._version, self._service.alerts.list_rules)
+        return {rule.rule_id: rule.title for rule in rules}
+
+    @cached_property
+    def asked_steps(self) -> tuple[int, int] | None:
+        """The steps that the address points at, first and last."""
+        first, last = self.view.query.number("from"), self.view.query.number("to")
+        if first is None and last is None:
+            return None
+        bounds = [bound for bound in (first, last) if bound is not None]
+        return min(bounds), max(bounds)
+
+    def alerts_key(self) -> object:
+        """What the marks and lines of alerts depend on."""
+        facts = [
+            (alert.alert_id, alert.state, alert.last_step, alert.acknowledged, alert.silence_id)
+            for alert in self.alerts
+        ]
+        return (self.run_id, facts, self.asked_steps)
 
     @cached_property
     def closed(self) -> Sequence[Step]:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, html
+from dash import ClientsideFunction, Dash, Input, Output, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import RUNS_PATH, Query
+from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.pages.runs_table import History, read_history, run_row, runs_grid
@@ -57,6 +58,12 @@ def layout(query: Query) -> Component:
                     html.H1("Runs"),
                     html.Div(id="runs-counts", className="lp-counts"),
                     html.Div(className="lp-spring"),
+                    html.Button(
+                        "Choose two to compare",
+                        id="runs-compare",
+                        className="lp-button lp-compare",
+                    ),
+                    csv_button("runs-grid", "runs"),
                     dmc.TextInput(
                         id="runs-search",
                         value=query.text("q") or "",
@@ -162,4 +169,13 @@ def register(app: Dash, reader: Reader) -> None:
     )
     app.clientside_callback(
         ClientsideFunction("longpole", "searchRuns"), Input("runs-search", "value")
+    )
+    # Its declared output only says on which page it lives.
+    app.clientside_callback(
+        ClientsideFunction("longpolePages", "compareRuns"),
+        Output("runs-compare", "title"),
+        Input("runs-grid", "selectedRows"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("longpolePages", "compareGo"), Input("runs-compare", "n_clicks")
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import dash_ag_grid as dag
 from dash.development.base_component import Component
 
-from longpole_dashboards.addresses import run_address
+from longpole_dashboards.addresses import alerts_address, run_address
 from longpole_dashboards.components.now import LATE_GRACE_S
 from longpole_dashboards.components.sparkline import sparkline
 from longpole_dashboards.formats import (
@@ -108,6 +108,13 @@ def runs_grid() -> Component:
                 "minWidth": 170,
             },
             {
+                "field": "alerts",
+                "headerTooltip": "Alerts of this run that fire",
+                "cellRenderer": "LongpoleAlerts",
+                "width": 74,
+            }
+            | number,
+            {
                 "field": "staleness",
                 "headerTooltip": DEFINITIONS["staleness"],
                 "cellRenderer": "LongpoleText",
@@ -135,6 +142,12 @@ def runs_grid() -> Component:
             "animateRows": False,
             "suppressCellFocus": False,
             "suppressNoRowsOverlay": True,
+            "rowSelection": {
+                "mode": "multiRow",
+                "headerCheckbox": False,
+                "enableClickSelection": False,
+            },
+            "selectionColumnDef": {"width": 38, "headerTooltip": "Choose two to compare"},
         },
         className="lp-grid",
         style={"height": "100%"},
@@ -173,6 +186,8 @@ def run_row(run: RunSummary, history: History, colour: str) -> dict[str, object]
         "confidence": run.confidence,
         "staleness": run.staleness_max,
         "staleness_text": format_count(run.staleness_max),
+        "alerts": run.open_alerts,
+        "alerts_href": alerts_address(run.run_id),
         "gpus": run.gpu_count,
         "gpus_text": ABSENT if run.gpu_count is None else str(run.gpu_count),
         "started_ms": run.started_ns // NS_PER_MS,

@@ -5,10 +5,11 @@
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, Output, State, html
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import STEP_PATH, Query
+from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.figures.samples import SAMPLE_FIELDS
@@ -80,7 +81,7 @@ def _samples() -> Component:
     grid = dag.AgGrid(
         id="step-samples",
         columnDefs=[
-            {"field": "id", "headerName": "Sample", "width": 118, "cellClass": "lp-mono"},
+            {"field": "id", "headerName": "Sample", "width": 132, "cellRenderer": "LongpoleSample"},
             {"field": "duration", "headerName": "Time", "width": 84, "cellRenderer": "LongpoleText"}
             | number,
             {
@@ -127,6 +128,7 @@ def _samples() -> Component:
             html.Div(id="step-samples-absent"),
         ],
         aside="click a row to see where its time went",
+        controls=(csv_button("step-samples", "slowest samples"),),
     )
 
 
@@ -147,7 +149,11 @@ def _spread(query: Query) -> Component:
 
 def _sample_drawer() -> Component:
     return dmc.Drawer(
-        [notice_slot(SAMPLE_GROUP), html.Div(id="sample-body")],
+        [
+            notice_slot(SAMPLE_GROUP),
+            dcc.Link("Open its page", href="", id="sample-open", className="lp-link"),
+            html.Div(id="sample-body"),
+        ],
         id="sample-drawer",
         title="Sample",
         position="right",
@@ -174,3 +180,8 @@ def register(app: Dash, reader: Reader) -> None:
     client("openSampleBar", Input("step-timeline", "clickData"))
     client("sampleOpened", Output("sample-drawer", "opened"), Input("url", "search"))
     client("closeSample", Input("sample-drawer", "opened"))
+    app.clientside_callback(
+        ClientsideFunction("longpolePages", "sampleLink"),
+        Output("sample-open", "href"),
+        Input("url", "search"),
+    )

@@ -14,7 +14,7 @@ from longpole_dashboards.pages.runs_table import read_history
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
 from longpole_dashboards.pages.step_panels import PANELS as STEP_PANELS
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import PanelGroup, View
+from longpole_dashboards.refresh import View
 from longpole_dashboards.theme import ThemeName
 from longpole_server.errors import NotFoundError
 from longpole_server.model.run import RunSummary
@@ -27,27 +27,9 @@ from support.dashboard_fake_service import (
     LIVE_RUN,
     FakeService,
 )
+from support.dashboard_rendering import NOW_NS, make_view, render
 
-NOW_NS = 1_760_000_000 * 10**9
 RUNS = (LIVE_RUN, HANGING_RUN, ASYNC_RUN, BARE_RUN)
-
-
-def make_view(query: dict[str, str], theme: ThemeName = "dark") -> View:
-    return View(Query(query), theme, Zone(), NOW_NS)
-
-
-def render(group: PanelGroup[Any], service: FakeService, view: View) -> dict[str, Any]:
-    """Return what every output of a page's panels would hold."""
-    reader = Reader(service)
-    reading = group.read(reader, view)
-    found: dict[str, Any] = {}
-    for panel in group.panels:
-        assert panel.key(reading) == panel.key(group.read(reader, view))
-        values = panel.render(reading)
-        assert len(values) == len(panel.outputs)
-        names = [".".join(output) for output in panel.outputs]
-        found.update(zip(names, values, strict=True))
-    return found
 
 
 def render_run(service: FakeService, view: View) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+/* Saving what a panel shows, and copying the address of a view. */
+(function () {
+  "use strict";
+
+  const COPIED_MS = 1800;
+
+  function save(name, text, type) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = name;
+    link.click();
+    window.setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  const fileName = (name, ending) => `${name.trim().toLowerCase().replace(/[^a-z0-9]+/g, "-")}.${ending}`;
+
+  /* Spreadsheets run what begins like a formula. */
+  function quote(text) {
+    const harmless = /^[=+@]/.test(text) || /^-[^0-9]/.test(text) ? `'${text}` : text;
+    return /[",\n]/.test(harmless) ? `"${harmless.replace(/"/g, '""')}"` : harmless;
+  }
+
+  function saveTable(id, name) {
+    const place = document.getElementById(id);
+    if (!place) return;
+    if (place.querySelector(".ag-root")) {
+      window.dash_ag_grid.getApiAsync(id).then((api) =>
+        api.exportDataAsCsv({
+          fileName: fileName(name, "csv"),
+          processCellCallback: ({ value }) =>
+            value === null || value === undefined || typeof value === "object" ? "" : String(value),
+        })
+      );
+      return;
+    }
+    const rows = [...place.querySelectorAll("table tr")].map((row) =>
+      [...row.cells].map((cell) => quote((cell.dataset.value ?? cell.innerText).trim().replace(/\s+/g, " "))).join(",")
+    );
+    save(fileName(name, "csv"), `${rows.join("\n")}\n`, "text/csv");
+  }
+
+  /* The paper of a chart is transparent on the page; a saved one stands by itself. */
+  function saveChart(id, name) {
+    const plot = document.querySelector(`#${id} .js-plotly-plot`);
+    if (!plot || !window.Plotly) return;
+    const ground = getComputedStyle(document.documentElement).getPropertyValue("--lp-surface").trim();
+    const layout = { ...plot.layout, paper_bgcolor: ground };
+    const { width, height } = plot._fullLayout;
+    window.Plotly.downloadImage(
+      { data: plot.data, layout },
+      { format: "svg", width, height, filename: fileName(name, "").slice(0, -1) }
+    );
+  }
+
+  /* Browsers hand out the clipboard on localhost and over https only. */
+  function copy(text) {
+    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+    const field = document.createElement("textarea");
+    field.value = text;
+    field.style.position = "fixed";
+    field.style.opacity = "0";
+    document.body.append(field);
+    field.select();
+    const isDone = document.execCommand("copy");
+    field.remove();
+    return isDone ? Promise.resolve() : Promise.reject(new Error("not copied"));
+  }
+
+  function copyAddress(button) {
+    copy(location.href).then(
+      () => (button.dataset.copied = "copied"),
+      () => (button.dataset.copied = "not copied: take it from the address bar")
+    );
+    window.setTimeout(() => delete button.dataset.copied, COPIED_MS);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-csv], [data-svg], #copy-link");
+    if (!button) return;
+    if (button.id === "copy-link") copyAddress(button);
+    else if (button.dataset.csv) saveTable(button.dataset.csv, button.dataset.name);
+    else saveChart(button.dataset.svg, button.dataset.name);
+  });
+})();

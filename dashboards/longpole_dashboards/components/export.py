@@ -1,0 +1,32 @@
+"""Buttons that save what a panel shows. The browser does it by itself: `assets/exports.js`."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+from dash import html
+from dash.development.base_component import Component
+
+from longpole_dashboards.components.attributes import attributes
+
+
+def csv_button(target_id: str, name: str) -> Component:
+    """Return a button that saves a table as CSV.
+
+    Args:
+        target_id: Id of a grid, or of a component with a table in it.
+        name: Of the file, without its ending.
+    """
+    return _button("CSV", "Save this table as CSV", data_csv=target_id, data_name=name)
+
+
+def image_button(graph_id: str, name: str) -> Component:
+    """Return a button that saves a chart as SVG; the chart's own button saves it as PNG."""
+    return _button("SVG", "Save this chart as SVG", data_svg=graph_id, data_name=name)
+
+
+def _button(label: str, title: str, **data: str) -> Component:
+    return html.Button(
+        [html.I(className="lp-icon lp-icon-download"), label],
+        className="lp-export",
+        title=title,
+        **attributes(aria_label=title, **data),
+    )

@@ -1,0 +1,111 @@
+"""Alerts: what fires and what it means, who looks after it, and why every rule is quiet."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from dash import Dash, html
+from dash.development.base_component import Component
+
+from longpole_dashboards.addresses import ALERTS_PATH, Query
+from longpole_dashboards.components.export import csv_button
+from longpole_dashboards.components.panel import choice, panel
+from longpole_dashboards.pages.alerts_actions import (
+    action_dialog,
+    action_stores,
+    register_actions,
+)
+from longpole_dashboards.pages.alerts_panels import GROUP, PANELS
+from longpole_dashboards.pages.alerts_reading import RULE_STATES, STATES
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import group_stores, notice_slot, register_group
+from longpole_dashboards.shell import register_choices
+
+# control id -> (query name, default)
+_CHOICES = {
+    "alerts-state": ("state", STATES[0]),
+    "alerts-rules-state": ("rules", RULE_STATES[0]),
+}
+_STATE_LABELS = (
+    ("open", "firing and pending"),
+    ("firing", "firing"),
+    ("pending", "pending"),
+    ("resolved", "over"),
+)
+_RULE_LABELS = (
+    ("all", "all"),
+    ("open", "firing and pending"),
+    ("quiet", "quiet"),
+    ("not_judgeable", "nothing to judge"),
+)
+
+
+def layout(query: Query) -> Component:
+    """Return the page before its data is there."""
+    return html.Div(
+        [
+            *group_stores(GROUP),
+            *action_stores(),
+            notice_slot(GROUP),
+            html.Div(
+                [
+                    html.H1("Alerts"),
+                    html.Div(id="alerts-counts", className="lp-counts"),
+                    html.Div(className="lp-spring"),
+                    choice("alerts-state", _STATE_LABELS, query.text("state") or STATES[0]),
+                ],
+                className="lp-title-row",
+            ),
+            html.Div(
+                [
+                    html.Div(id="alerts-cards", className="lp-column"),
+                    html.Div(
+                        [
+                            panel(
+                                "Silences",
+                                [html.Div(id="alerts-silences"), html.Div(id="alerts-said")],
+                            ),
+                            panel(
+                                "Channels",
+                                [html.Div(id="alerts-channels"), html.Div(id="alerts-tested")],
+                                controls=(
+                                    html.Button(
+                                        "Send a sample",
+                                        id="alerts-test",
+                                        className="lp-text-button",
+                                    ),
+                                ),
+                            ),
+                        ],
+                        className="lp-column",
+                    ),
+                ],
+                className="lp-row lp-row-alerts",
+            ),
+            panel(
+                "History",
+                html.Div(id="alerts-history", className="lp-scroll lp-history"),
+                aside="newest first",
+                controls=(csv_button("alerts-history", "alert history"),),
+            ),
+            panel(
+                "Rules",
+                html.Div(id="alerts-rules"),
+                hint="What each rule looks at, what it saw last, and why it is quiet.",
+                aside=html.Span(id="alerts-rules-aside"),
+                controls=(
+                    choice(
+                        "alerts-rules-state", _RULE_LABELS, query.text("rules") or RULE_STATES[0]
+                    ),
+                ),
+            ),
+            action_dialog(),
+        ],
+        className="lp-page lp-page-alerts",
+    )
+
+
+def register(app: Dash, reader: Reader) -> None:
+    """Register the page's callbacks."""
+    register_group(app, reader, PANELS)
+    register_choices(app, ALERTS_PATH, _CHOICES)
+    register_actions(app, reader, (GROUP,))

@@ -1,0 +1,126 @@
+"""What the cluster page draws from: every node and GPU, and what is the matter with it."""
+
+# pyright: reportMissingTypeStubs=false
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from longpole.conventions.gpus import THROTTLE_REASONS
+from longpole_dashboards.figures.gpus import HEAT_FIELDS
+from longpole_dashboards.formats import NS_PER_S
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import View
+from longpole_server.model.cluster import ClusterNow, GpuState, NodeNow
+from longpole_server.model.gpu import GpuHeatmap
+
+# In the order in which they want to be looked at.
+Condition = Literal["silent", "throttled", "idle", "working", "free"]
+CONDITIONS: tuple[Condition, ...] = ("silent", "throttled", "idle", "working", "free")
+SPANS = ("10", "60", "360")
+MAX_HEAT_BINS = 480
+SILENT_NS = 60 * NS_PER_S
+IDLE_RATIO = 0.05
+THROTTLED_RATIO = 0.1
+# The cluster is read anew this often; tabs share what was read.
+_STRIDE_S = 3.0
+_HEAT_STRIDE_NS = 15 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU and what is the matter with it."""
+
+    state: GpuState
+    condition: Condition
+
+    @property
+    def name(self) -> str:
+        """Node and index."""
+        return f"{self.state.now.host} · GPU {self.state.now.gpu_index}"
+
+    @property
+    def throttle_words(self) -> str:
+        """Why it is slowed down, empty while it is not."""
+        minute = self.state.minute
+        if minute is None:
+            return ""
+        words = [word for bit, word in THROTTLE_REASONS.items() if minute.throttle_bits & bit]
+        return ", ".join(words)
+
+
+class ClusterReading:
+    """The cluster as one browser looks at it; everything is read when it is first asked for."""
+
+    def __init__(self, reader: Reader, view: View) -> None:
+        self.view = view
+        self._service = reader.service
+        self._memory = reader.memory
+
+    @cached_property
+    def cluster(self) -> ClusterNow:
+        """All nodes and GPUs. On a silent cluster time goes on too: nodes fall silent."""
+        token = (self._service.changes.current.version, int(time.monotonic() / _STRIDE_S))
+        return self._memory.ask("cluster", token, self._service.get_cluster)
+
+    @cached_property
+    def gpus(self) -> Sequence[Gpu]:
+        """All GPUs by node and index."""
+        silent = {node.host for node in self.silent_nodes}
+        return [Gpu(state, find_condition(state, silent)) for state in self.cluster.gpus]
+
+    @cached_property
+    def silent_nodes(self) -> Sequence[NodeNow]:
+        """Nodes of which nothing was heard for a minute."""
+        now_ns = self.cluster.ts_ns
+        return [node for node in self.cluster.nodes if now_ns - node.seen_ns > SILENT_NS]
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Run id -> name."""
+        version = self._service.changes.current.version
+        runs = self._memory.ask("runs", version, self._service.list_runs)
+        return {run.run_id: run.name for run in runs}
+
+    @property
+    def node(self) -> str | None:
+        """The node that was chosen, if it exists."""
+        chosen = self.view.query.text("node")
+        return chosen if any(node.host == chosen for node in self.cluster.nodes) else None
+
+    @cached_property
+    def span_ns(self) -> tuple[int, int]:
+        """The time that the heat-map shows."""
+        length_ns = int(self.view.query.choice("span", SPANS)) * 60 * NS_PER_S
+        end_ns = self.cluster.ts_ns - self.cluster.ts_ns % _HEAT_STRIDE_NS + _HEAT_STRIDE_NS
+        return end_ns - length_ns, end_ns
+
+    @cached_property
+    def heatmap(self) -> GpuHeatmap:
+        """The chosen GPU field of every GPU over that time."""
+        field = self.view.query.choice("field", HEAT_FIELDS[1:])
+        return self._memory.ask(
+            ("cluster-heatmap", field, self.view.query.text("span")),
+            self.span_ns,
+            lambda: self._service.get_cluster_heatmap(field, *self.span_ns, MAX_HEAT_BINS),
+        )
+
+    def key(self) -> object:
+        """What every panel depends on that shows the present."""
+        silent = [node.host for node in self.silent_nodes]
+        return (self.cluster.nodes, self.cluster.gpus, silent, sorted(self.names.items()))
+
+
+def find_condition(state: GpuState, silent_hosts: set[str]) -> Condition:
+    """Return what is the matter with a GPU, or what it does when nothing is."""
+    now, minute = state.now, state.minute
+    if now.host in silent_hosts or minute is None:
+        return "silent"
+    if minute.throttled_ratio is not None and minute.throttled_ratio >= THROTTLED_RATIO:
+        return "throttled"
+    if now.run_id is None:
+        return "free"
+    used = minute.utilization_ratio
+    return "idle" if used is not None and used < IDLE_RATIO else "working"

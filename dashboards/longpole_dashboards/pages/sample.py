@@ -1,0 +1,69 @@
+"""Sample: where the time of one sample went, turn by turn, beside its group."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from dash import ClientsideFunction, Dash, Input, html
+from dash.development.base_component import Component
+
+from longpole_dashboards.addresses import Query
+from longpole_dashboards.components.export import csv_button
+from longpole_dashboards.components.panel import graph, legend, panel
+from longpole_dashboards.glossary import DEFINITIONS
+from longpole_dashboards.pages.sample_page_panels import GROUP, PANELS
+from longpole_dashboards.reading import Reader
+from longpole_dashboards.refresh import group_stores, notice_slot, register_group
+from longpole_dashboards.theme import PART_COLOURS
+
+
+def layout(_query: Query) -> Component:
+    """Return the page before its data is there."""
+    return html.Div(
+        [
+            *group_stores(GROUP),
+            notice_slot(GROUP),
+            html.Div(id="samplepage-title", className="lp-run-title"),
+            html.Div(
+                [
+                    html.Div(id="samplepage-summary"),
+                    panel("Facts", html.Div(id="samplepage-facts")),
+                ],
+                className="lp-row lp-hero lp-hero-sample",
+            ),
+            panel(
+                "Turn by turn, beside its group",
+                [
+                    legend([(kind, colour, "") for kind, colour in PART_COLOURS.items()]),
+                    graph("samplepage-lanes", 360),
+                    html.Div(id="samplepage-absent"),
+                ],
+                hint=DEFINITIONS["siblings"],
+                aside="drag to zoom, click a bar of the group to open that sample",
+            ),
+            html.Div(
+                [
+                    panel(
+                        "Parts",
+                        html.Div(id="samplepage-parts", className="lp-scroll"),
+                        controls=(csv_button("samplepage-parts", "sample parts"),),
+                    ),
+                    panel(
+                        "Group",
+                        html.Div(id="samplepage-siblings", className="lp-scroll"),
+                        hint=DEFINITIONS["siblings"],
+                        controls=(csv_button("samplepage-siblings", "sample group"),),
+                    ),
+                ],
+                className="lp-row lp-row-even",
+            ),
+        ],
+        className="lp-page",
+    )
+
+
+def register(app: Dash, reader: Reader) -> None:
+    """Register the page's callbacks."""
+    register_group(app, reader, PANELS)
+    app.clientside_callback(
+        ClientsideFunction("longpolePages", "openSibling"), Input("samplepage-lanes", "clickData")
+    )

@@ -1,0 +1,114 @@
+"""Saving and sharing in Chromium: tables, charts, addresses; keyboard and theme on every page."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from longpole_dashboards.addresses import compare_address, sample_address, step_address
+from support.dashboard_browser import PATIENCE_MS, FakeServer, open_page
+from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=PATIENCE_MS)
+
+SAMPLE = sample_address(LIVE_RUN, "0020-003-2")
+COMPARISON = compare_address(LIVE_RUN, BASELINE_RUN)
+
+
+def read_csv(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.parametrize(
+    ("address", "target", "heading", "num_rows"),
+    [
+        (SAMPLE, "samplepage-siblings", "sample", 9),
+        (COMPARISON, "compare-table", "part", 14),
+        ("/alerts", "alerts-history", "when", 11),
+        ("/cluster", "cluster-nodes", "Node", 8),
+        (step_address(LIVE_RUN, 20), "step-samples", "Sample", 101),
+        ("/", "runs-grid", "Run", 7),
+    ],
+)
+def test_tables_are_saved_as_csv(
+    page: Page,
+    server: FakeServer,
+    tmp_path: Path,
+    address: str,
+    target: str,
+    heading: str,
+    num_rows: int,
+) -> None:
+    page.goto(server.address + address)
+    page.wait_for_selector(f"#{target} :is(td, .ag-center-cols-container .ag-cell)")
+    with page.expect_download() as download:
+        page.locator(f"[data-csv='{target}']").click()
+    saved = tmp_path / "saved.csv"
+    download.value.save_as(saved)
+    assert download.value.suggested_filename.endswith(".csv")
+    rows = read_csv(saved)
+    assert heading in rows[0]
+    assert len(rows) == num_rows
+    assert len({len(row) for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "graph"),
+    [(COMPARISON, "compare-waterfall"), (SAMPLE, "samplepage-lanes")],
+)
+def test_charts_are_saved_as_svg(
+    page: Page, server: FakeServer, tmp_path: Path, address: str, graph: str
+) -> None:
+    page.goto(server.address + address)
+    page.wait_for_selector(f"#{graph} .barlayer .point")
+    button = page.locator(f"[data-svg='{graph}']")
+    button.focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    saved = tmp_path / "saved.svg"
+    download.value.save_as(saved)
+    assert download.value.suggested_filename.endswith(".svg")
+    text = saved.read_text()
+    assert text.startswith("<svg")
+    assert "rgb(18, 21, 27)" in text
+
+
+def test_the_address_of_a_view_is_copied(chromium: Browser, server: FakeServer) -> None:
+    permissions = ["clipboard-read", "clipboard-write"]
+    with open_page(chromium, permissions=permissions) as (page, problems):
+        page.goto(server.address + COMPARISON)
+        page.locator("#copy-link").click()
+        expect(page.locator("#copy-link")).to_have_attribute("data-copied", "copied")
+        assert page.evaluate("navigator.clipboard.readText()") == page.url
+        assert problems.found == []
+
+
+@pytest.mark.parametrize("address", [SAMPLE, COMPARISON, "/cluster", "/alerts"])
+def test_every_page_fits_and_has_both_themes(page: Page, server: FakeServer, address: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(server.address + address)
+    page.wait_for_selector(".lp-panel")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    ground = "getComputedStyle(document.querySelector('.lp-panel')).backgroundColor"
+    dark = page.evaluate(ground)
+    page.locator("#theme-toggle").click()
+    page.wait_for_function(f"{ground} !== '{dark}'")
+
+
+@pytest.mark.parametrize("address", [SAMPLE, COMPARISON, "/cluster", "/alerts"])
+def test_the_keyboard_reaches_the_navigation_and_shows_where_it_is(
+    page: Page, server: FakeServer, address: str
+) -> None:
+    page.goto(server.address + address)
+    page.wait_for_selector(".lp-panel")
+    reached = list[str]()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id"))
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+    assert {"nav-runs", "nav-cluster", "nav-alerts", "copy-link"} <= set(reached)

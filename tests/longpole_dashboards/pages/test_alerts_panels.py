@@ -1,0 +1,64 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+import pytest
+
+from longpole_dashboards.pages.alerts_panels import PANELS
+from longpole_dashboards.theme import ThemeName
+from support.dashboard_components import find_all, words
+from support.dashboard_fake_service import HANGING_RUN, LIVE_RUN, FakeService
+from support.dashboard_rendering import NOW_NS, make_view, render
+
+
+def cards(query: dict[str, str], service: FakeService | None = None) -> list[str]:
+    shown = render(PANELS, service or FakeService(NOW_NS), make_view(query))
+    return [words(card) for card in find_all(shown["alerts-cards.children"], "lp-alert")]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_whole_page(theme: ThemeName) -> None:
+    shown = render(PANELS, FakeService(NOW_NS), make_view({}, theme))
+    assert "3  firing" in words(shown["alerts-counts.children"])
+    assert "by mira" in words(shown["alerts-silences.children"])
+    assert "2 waiting" in words(shown["alerts-channels.children"])
+    assert "3 firing, 1 pending" in shown["alerts-rules-aside.children"]
+    assert "told" in words(shown["alerts-history.children"])
+
+
+def test_what_nobody_looks_after_comes_first() -> None:
+    found = cards({})
+    assert ["critical" in card for card in found] == [True, True, False, False]
+    assert "jun looks after it" in found[2]
+    assert "pending" in found[3]
+
+
+def test_alerts_of_one_state_and_one_run() -> None:
+    assert len(cards({"state": "firing"})) == 3
+    assert len(cards({"state": "resolved"})) == 1
+    assert len(cards({"run": LIVE_RUN})) == 2
+    assert len(cards({"run": HANGING_RUN, "state": "pending"})) == 0
+
+
+def test_a_silence_covers_an_alert_from_the_moment_it_is_made() -> None:
+    service = FakeService(NOW_NS)
+    service.alerts.add_silence({"rule": "run.hang", "author": "kim", "duration_s": 60})
+    found = cards({}, service)
+    assert "silenced by kim" in found[1]
+    assert "run.hang" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("state", "count"), [("all", 35), ("open", 4), ("quiet", 4), ("not_judgeable", 27)]
+)
+def test_rules_of_one_state(state: str, count: int) -> None:
+    shown = render(PANELS, FakeService(NOW_NS), make_view({"rules": state}))
+    assert len(find_all(shown["alerts-rules.children"], "lp-rule")) == count
+
+
+def test_a_calm_cluster_says_what_watches() -> None:
+    shown = render(PANELS, FakeService(NOW_NS, specs=()), make_view({}))
+    said = words(shown["alerts-cards.children"])
+    assert "Nothing fires" in said
+    assert "35 rules watch" in said
+    assert "LONGPOLE_SLACK_WEBHOOK_URL" in words(shown["alerts-channels.children"])
+    assert "No silence is in force" in words(shown["alerts-silences.children"])
+    assert "No alert was ever noticed" in words(shown["alerts-history.children"])

@@ -1,0 +1,90 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+from dataclasses import replace
+
+import pytest
+
+from longpole_dashboards.pages.cluster_panels import HEAT_PANELS, MAP_FIELDS, PANELS
+from longpole_dashboards.pages.cluster_reading import find_condition
+from longpole_dashboards.pages.cluster_tables import MAX_GPU_ROWS
+from longpole_dashboards.theme import ThemeName
+from longpole_server.model.cluster import GpuMinute, GpuState
+from support.dashboard_components import words
+from support.dashboard_fake_service import FakeService
+from support.dashboard_rendering import NOW_NS, make_view, render
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("field", [name for name, _ in MAP_FIELDS])
+def test_the_map_of_every_field(field: str, theme: ThemeName) -> None:
+    shown = render(PANELS, FakeService(NOW_NS), make_view({"map": field}, theme))
+    assert shown["cluster-map.figure"].data
+    assert "throttled" in words(shown["cluster-map-legend.children"])
+
+
+def test_what_is_the_matter_comes_first() -> None:
+    shown = render(PANELS, FakeService(NOW_NS), make_view({}))
+    nodes = shown["cluster-nodes.rowData"]
+    assert nodes[0]["id"] == "node-e1"
+    assert [row["trouble"] for row in nodes[:2]] == ["silent", "1 throttled"]
+    assert nodes[-1]["trouble"] == ""
+    gpus = shown["cluster-gpus.rowData"]
+    assert gpus[0]["condition"] == "silent"
+    assert gpus[8]["throttled"] == "hardware thermal"
+    assert gpus[-1]["condition"] == "free"
+    stats = words(shown["cluster-stats.children"])
+    assert "7 nodes" in stats
+    assert "Silent nodes  1" in stats.replace("1 ", "1 ") or "node-e1" in stats
+
+
+def test_one_node_is_shown_by_itself() -> None:
+    shown = render(PANELS, FakeService(NOW_NS), make_view({"node": "node-b1"}))
+    assert {row["host"] for row in shown["cluster-gpus.rowData"]} == {"node-b1"}
+    assert "of node-b1" in " ".join(words(shown["cluster-gpus-aside.children"]).split())
+    unknown = render(PANELS, FakeService(NOW_NS), make_view({"node": "nowhere"}))
+    assert len(unknown["cluster-gpus.rowData"]) == 56
+
+
+def test_a_large_cluster_is_cut_and_says_so() -> None:
+    service = FakeService(NOW_NS, spare_nodes=123)
+    shown = render(PANELS, service, make_view({}))
+    assert len(shown["cluster-gpus.rowData"]) == MAX_GPU_ROWS
+    assert "256 of 1024" in words(shown["cluster-gpus-aside.children"])
+    heat = render(HEAT_PANELS, service, make_view({}))
+    assert "mean of a node" in heat["cluster-heat-aside.children"]
+    assert len(heat["cluster-heat.figure"].data[0].y) == 128
+
+
+def test_the_last_minutes_as_chosen() -> None:
+    view = make_view({"span": "60", "field": "power_watts"})
+    figure = render(HEAT_PANELS, FakeService(NOW_NS), view)["cluster-heat.figure"]
+    low, high = figure.layout.xaxis.range
+    assert (high - low).total_seconds() == 3600
+
+
+def test_an_empty_cluster_names_its_source() -> None:
+    shown = render(PANELS, FakeService(NOW_NS, specs=()), make_view({}))
+    assert "agent" in words(shown["cluster-nodes-absent.children"])
+    assert shown["cluster-stats.children"] == []
+    assert shown["cluster-gpus-table.style"]["display"] == "none"
+
+
+def make_state(minute: GpuMinute | None, *, is_held: bool = True) -> GpuState:
+    now = FakeService(NOW_NS).list_gpus()[0]
+    return GpuState(now if is_held else replace(now, run_id=None), minute)
+
+
+@pytest.mark.parametrize(
+    ("state", "silent", "condition"),
+    [
+        (make_state(GpuMinute("h", "g", 60, 0.9, 0.0, 0)), set[str](), "working"),
+        (make_state(GpuMinute("h", "g", 60, 0.01, 0.0, 0)), set[str](), "idle"),
+        (make_state(GpuMinute("h", "g", 60, None, None, 0)), set[str](), "working"),
+        (make_state(GpuMinute("h", "g", 60, 0.01, 0.0, 0), is_held=False), set[str](), "free"),
+        (make_state(GpuMinute("h", "g", 60, 0.9, 0.1, 8)), set[str](), "throttled"),
+        (make_state(GpuMinute("h", "g", 60, 0.9, 0.0, 0)), {"node-a1"}, "silent"),
+        (make_state(None), set[str](), "silent"),
+    ],
+)
+def test_conditions(state: GpuState, silent: set[str], condition: str) -> None:
+    assert find_condition(state, silent) == condition
