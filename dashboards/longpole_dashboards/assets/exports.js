@@ -16,7 +16,7 @@
 
   /* Spreadsheets run what begins like a formula. */
   function quote(text) {
-    const harmless = /^[=+@]/.test(text) || /^-[^0-9]/.test(text) ? `'${text}` : text;
+    const harmless = /^[=@]/.test(text) || /^[+-][^0-9]/.test(text) ? `'${text}` : text;
     return /[",\n]/.test(harmless) ? `"${harmless.replace(/"/g, '""')}"` : harmless;
   }
 
@@ -36,7 +36,8 @@
     const rows = [...place.querySelectorAll("table tr")].map((row) =>
       [...row.cells].map((cell) => quote((cell.dataset.value ?? cell.innerText).trim().replace(/\s+/g, " "))).join(",")
     );
-    save(fileName(name, "csv"), `${rows.join("\n")}\n`, "text/csv");
+    /* The mark tells spreadsheets that it is UTF-8. */
+    save(fileName(name, "csv"), `\ufeff${rows.join("\n")}\n`, "text/csv");
   }
 
   /* The paper of a chart is transparent on the page; a saved one stands by itself. */
