@@ -282,7 +282,6 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
 METRICS: Mapping[str, MetricKind] = MappingProxyType({kind.name: kind for kind in METRIC_KINDS})
 
 
-
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """How a framework's value becomes the canonical one: `value * factor + offset`.
