@@ -17,7 +17,6 @@ class Engines:
         seconds: Length of the window.
         kv_max_ratio: Of the replica whose KV pool was fullest, 0..1.
         kv_mean_ratio: Mean over the replicas.
-        kv_idle_ratio: Most of a KV pool that was still taken while its engine had nothing to do.
         preemptions: Requests preempted or retracted, all replicas.
         recomputed_tokens: Tokens computed again for them, where an engine counts them.
         generated_tokens, prompt_tokens: By the engines' counters.
@@ -37,7 +36,6 @@ class Engines:
     seconds: float
     kv_max_ratio: float | None = None
     kv_mean_ratio: float | None = None
-    kv_idle_ratio: float | None = None
     preemptions: float | None = None
     recomputed_tokens: float | None = None
     generated_tokens: float | None = None
@@ -79,7 +77,6 @@ def measure_engines(windows: Sequence[EngineWindow]) -> Engines | None:
         seconds=statistics.median(window.seconds for window in known),
         kv_max_ratio=_over(known, "kv_usage_max_ratio", max),
         kv_mean_ratio=_over(known, "kv_usage_mean_ratio", statistics.fmean),
-        kv_idle_ratio=_over(known, "kv_usage_idle_ratio", max),
         preemptions=_over(known, "preemptions", math.fsum),
         recomputed_tokens=_over(known, "recomputed_tokens", math.fsum),
         generated_tokens=_over(known, "generated_tokens", math.fsum),
@@ -110,6 +107,26 @@ def _queue_beside_idle(windows: Sequence[EngineWindow]) -> tuple[float | None, s
     idle_s = max((seconds for seconds, other in idle if other != replica), default=0.0)
     longest_s = max(window.seconds for window in windows)
     return max(0.0, queued_s + idle_s - longest_s), replica
+
+
+def kv_usage_at_rest(windows: Sequence[EngineWindow]) -> float | None:
+    """Return the most of a KV pool that was taken while its engine had nothing to do."""
+    return _over(windows, "kv_usage_idle_ratio", max)
+
+
+def tokens_per_second(windows: Sequence[EngineWindow]) -> float | None:
+    """Return the generated tokens a second of all engines of a step."""
+    rates = [
+        window.generated_tokens / window.seconds
+        for window in windows
+        if window.generated_tokens is not None and window.seconds > 0
+    ]
+    return math.fsum(rates) if rates else None
+
+
+def running_requests(windows: Sequence[EngineWindow]) -> float | None:
+    """Return the requests that all engines of a step decoded together."""
+    return _over(windows, "running_mean", math.fsum)
 
 
 def combine_engines(parts: Sequence[Engines]) -> Engines | None:

@@ -62,7 +62,7 @@ def idle_gpu_seconds(view: View, *, trainer: bool) -> float | None:
     """
     totals = [
         total
-        for facts in view.facts
+        for facts in view.gpu_facts or view.facts
         if (total := _idle_of_gpus(facts.gpus, trainer=trainer)) is not None
         or (total := _idle_of_windows(facts.gpu_windows, view.limits, trainer=trainer)) is not None
     ]
@@ -94,7 +94,7 @@ def find_stragglers(view: View, roles: frozenset[str] | None = None) -> list[Str
     clocks: dict[str, list[float]] = {}
     newest: dict[str, GpuFacts] = {}
     reasons: dict[str, set[str]] = {}
-    for facts in view.facts:
+    for facts in view.gpu_facts:
         for gpu in facts.gpus:
             if gpu.busy_sm_clock_hz and (roles is None or gpu.role in roles):
                 clocks.setdefault(gpu.gpu_uuid, []).append(gpu.busy_sm_clock_hz)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longpole.conventions import stages
+from longpole_server.diagnosis.engines import running_requests, tokens_per_second
 from longpole_server.diagnosis.finding_kind import FindingKind, make_finding
 from longpole_server.diagnosis.gpu_activity import TRAINER_ROLES, measure_activity
 from longpole_server.diagnosis.proof import inner
@@ -190,7 +191,7 @@ def _rollout_throughput(view: View) -> list[Finding]:
     rates = view.series("rollout_throughput")
     source = "scalars"
     if all(rate is None for rate in rates):
-        rates = [look.engines.tokens_per_s if look.engines else None for look in view.looks]
+        rates = [tokens_per_second(facts.engine_windows) for facts in view.facts]
         source = "engines"
     trend = fit_trend(rates, view.limits[_MIN_STEPS])
     if trend is None or trend.last <= 0 or trend.rise >= 0:
@@ -215,7 +216,7 @@ def _is_explained(view: View, fall: float) -> bool:
     length = fit_trend(view.series("response_length_mean"), view.limits[_MIN_STEPS])
     if length is not None and length.first > 0 and length.last / length.first >= needed:
         return True
-    running = [look.engines.running_mean if look.engines else None for look in view.looks]
+    running = [running_requests(facts.engine_windows) for facts in view.facts]
     load = fit_trend(running, view.limits[_MIN_STEPS])
     return load is not None and load.last > 0 and load.first / load.last >= needed
 

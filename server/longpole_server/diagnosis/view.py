@@ -19,7 +19,11 @@ from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, SyncPhas
 from longpole_server.model.step import Step
 
 # The inside of gen is looked at in as many steps, evenly over the window: more change no median.
+# Of steps with many samples fewer do, but never less than make a median robust.
 _MAX_LOOKS = 200
+_LEAST_LOOKS = 3
+_MAX_SAMPLES = 24_000
+_MAX_GPU_ROWS = 8_000
 _SOURCES: tuple[InnerSource, ...] = ("trajectories", "agent_loop", "engines")
 _VERL_PREFIX = "timing_s/"
 
@@ -90,7 +94,7 @@ class View:
     @cached_property
     def inside_source(self) -> InnerSource | None:
         """Who tells about the inside of gen: the most detailed one of any step."""
-        known = {look.source for look in self._sampled}
+        known = {look.source for look in self.sampled}
         return next((source for source in _SOURCES if source in known), None)
 
     @property
@@ -104,7 +108,7 @@ class View:
         source = self.inside_source
         found = [
             look.inside
-            for look in self._sampled
+            for look in self.sampled
             if look.source == source and look.inside is not None
         ]
         return combine(found) if found else None
@@ -112,13 +116,13 @@ class View:
     @cached_property
     def engines(self) -> Engines | None:
         """What the engines report over gen, None when they do not."""
-        known = [look.engines for look in self._sampled if look.engines is not None]
+        known = [look.engines for look in self.sampled if look.engines is not None]
         return combine_engines(known)
 
     @cached_property
     def truncated_ratio(self) -> float | None:
         """Part of the training samples that end at the known cap."""
-        return mean_known([look.truncated_ratio for look in self._sampled])
+        return mean_known([look.truncated_ratio for look in self.sampled])
 
     @cached_property
     def is_moe(self) -> bool | None:
@@ -163,7 +167,7 @@ class View:
     @cached_property
     def sources(self) -> frozenset[str]:
         """Layers that reported anything in the window."""
-        found = {source for look in self._sampled if (source := look.source) is not None}
+        found = {source for look in self.sampled if (source := look.source) is not None}
         if any(facts.engine_windows for facts in self.facts):
             found.add("engines")
         if any(facts.gpu_windows or facts.gpus for facts in self.facts):
@@ -235,15 +239,40 @@ class View:
         return "separate_async" if {"trainer", "rollout"} <= roles else None
 
     @cached_property
-    def _sampled(self) -> tuple[Look, ...]:
-        """At most so many looks, evenly over the window, the newest among them."""
-        count = len(self.looks)
-        if count <= _MAX_LOOKS:
-            return self.looks
+    def sampled(self) -> tuple[Look, ...]:
+        """The looks whose inside is measured: evenly over the window, the newest among them.
+
+        Steps with samples or engines where there are any; so few that their samples can be read.
+        """
         rich = [look for look in self.looks if look.facts.trajectories or look.facts.engine_windows]
-        if len(rich) >= _MAX_LOOKS // 4:
-            return tuple(rich[-_MAX_LOOKS:])
-        return tuple(self.looks[-1 - index * count // _MAX_LOOKS] for index in range(_MAX_LOOKS))
+        chosen = rich if len(rich) >= min(_LEAST_LOOKS, len(self.looks)) else list(self.looks)
+        largest = max((_num_samples(look) for look in chosen), default=0)
+        most = _MAX_LOOKS
+        if largest:
+            most = max(_LEAST_LOOKS, min(_MAX_LOOKS, _MAX_SAMPLES // largest))
+        return tuple(_spread(chosen, most))
+
+    @cached_property
+    def gpu_facts(self) -> tuple[StepFacts, ...]:
+        """The newest steps that tell of single GPUs, in order; so few that they can be read."""
+        told = [facts for facts in self.facts if facts.gpus]
+        if not told:
+            return ()
+        most = max(_LEAST_LOOKS, _MAX_GPU_ROWS // len(told[-1].gpus))
+        return tuple(told[-most:])
+
+
+def _num_samples(look: Look) -> int:
+    trajectories = look.facts.trajectories
+    return len(trajectories.durations_s) if trajectories is not None else 0
+
+
+def _spread(looks: Sequence[Look], most: int) -> Sequence[Look]:
+    """Return at most so many, evenly spaced, the last among them."""
+    count = len(looks)
+    if count <= most:
+        return looks
+    return [looks[count - 1 - index * count // most] for index in reversed(range(most))]
 
 
 def periods_of(config: Mapping[str, str]) -> dict[str, float]:

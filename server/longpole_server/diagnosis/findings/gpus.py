@@ -23,7 +23,7 @@ _MAX_NAMED = 8
 
 def _by_gpu(view: View) -> dict[str, list[GpuFacts]]:
     rows: dict[str, list[GpuFacts]] = {}
-    for facts in view.facts:
+    for facts in view.gpu_facts:
         for gpu in facts.gpus:
             rows.setdefault(gpu.gpu_uuid, []).append(gpu)
     return rows
@@ -115,7 +115,9 @@ def _find_stragglers(view: View) -> list[Finding]:
 
 def _find_lost(view: View) -> list[Finding]:
     """A GPU falls silent while another one of its node goes on reporting."""
-    facts = view.facts[-1]
+    if not view.gpu_facts:
+        return []
+    facts = view.gpu_facts[-1]
     newest_of_host: dict[str, int] = {}
     for gpu in facts.gpus:
         if gpu.reported_to_ns is not None:
@@ -141,7 +143,7 @@ def _find_lost(view: View) -> list[Finding]:
 def _last_heard(view: View) -> list[tuple[GpuFacts, int]]:
     """Return every GPU that was ever heard in the window, with when that was last."""
     heard: dict[str, tuple[GpuFacts, int]] = {}
-    for facts in view.facts:
+    for facts in view.gpu_facts:
         for gpu in facts.gpus:
             if gpu.reported_to_ns is not None:
                 heard[gpu.gpu_uuid] = (gpu, gpu.reported_to_ns)

@@ -11,6 +11,7 @@ from longpole_server.analysis.routing import (
     estimate_prefill_s,
     measure_group_routing,
 )
+from longpole_server.diagnosis.engines import kv_usage_at_rest
 from longpole_server.diagnosis.finding_kind import FindingKind, make_finding
 from longpole_server.diagnosis.proof import inner, threshold
 from longpole_server.diagnosis.trends import fit_trend
@@ -26,8 +27,6 @@ _MONOTONE = "trend.monotone_ratio"
 _COLD = "prefix_cache.cold_ratio"
 _PREFILL = "group.prefill_ratio"
 _SPREAD = "group.spread"
-# Steps that are looked at for their groups: routing is a setting, it does not change by step.
-_MAX_ROUTED = 5
 
 
 def _find_pressure(view: View) -> list[Finding]:
@@ -52,9 +51,7 @@ def _find_pressure(view: View) -> list[Finding]:
 
 def _find_leak(view: View) -> list[Finding]:
     """Only what is still taken at rest counts: a cache in use grows with its samples."""
-    at_rest = [
-        look.engines.kv_idle_ratio if look.engines is not None else None for look in view.looks
-    ]
+    at_rest = [kv_usage_at_rest(facts.engine_windows) for facts in view.facts]
     trend = fit_trend(at_rest, view.limits[_MIN_STEPS])
     if trend is None or trend.rise < view.limits[_LEAK]:
         return []
@@ -72,15 +69,14 @@ def _find_leak(view: View) -> list[Finding]:
 
 
 def _routing(view: View) -> GroupRouting | None:
-    """Return how a usual step's groups are routed, None when nobody says."""
-    found = [
-        routing
-        for facts in view.facts[-_MAX_ROUTED:]
-        if facts.trajectories is not None
-        and (routing := _measure(view, facts, facts.trajectories)) is not None
-    ]
-    found.sort(key=lambda routing: routing.mean_replicas)
-    return found[len(found) // 2] if found else None
+    """Return how groups are routed in the newest step with samples, None when nobody says.
+
+    Routing is a setting: it does not change by step.
+    """
+    for facts in reversed(view.facts):
+        if facts.trajectories is not None:
+            return _measure(view, facts, facts.trajectories)
+    return None
 
 
 def _measure(view: View, facts: StepFacts, samples: TrajectoryFacts) -> GroupRouting | None:
@@ -106,6 +102,8 @@ def _measure(view: View, facts: StepFacts, samples: TrajectoryFacts) -> GroupRou
 
 def _find_cold(view: View) -> list[Finding]:
     """Groups or turns make hits possible, and the caches do not have them."""
+    if view.engines is None or view.engines.prefix_hit_ratio is None:
+        return []
     routing = _routing(view)
     if routing is None or routing.seen_hit_ratio is None:
         return []

@@ -37,7 +37,7 @@ def lag_of_samples(facts: StepFacts) -> float | None:
 def _largest_lag(view: View) -> tuple[float, str] | None:
     """Return the largest lag of the window, and who says so."""
     logged = [value for value in view.series("staleness_max") if value is not None]
-    seen = [lag for facts in view.facts if (lag := lag_of_samples(facts)) is not None]
+    seen = [lag for look in view.sampled if (lag := lag_of_samples(look.facts)) is not None]
     if logged and (not seen or max(logged) >= max(seen)):
         return max(logged), "scalars"
     return (max(seen), "trajectories") if seen else None
@@ -89,7 +89,8 @@ def _find_held(view: View) -> list[Finding]:
 
 
 def _find_exceeded(view: View) -> list[Finding]:
-    bound, largest = view.run.staleness_bound, _largest_lag(view)
+    bound = view.run.staleness_bound
+    largest = None if bound is None else _largest_lag(view)
     if bound is None or largest is None:
         return []
     lag, source = largest
@@ -159,16 +160,13 @@ def filtered_ratio(view: View) -> tuple[float, str] | None:
 
 
 def _filtered_samples(view: View) -> tuple[float, str] | None:
-    statuses = [
-        status
-        for facts in view.facts
-        if facts.trajectories is not None
-        for status in facts.trajectories.statuses
-        if status is not None
-    ]
-    if not statuses:
-        return None
-    return statuses.count("filtered") / len(statuses), "trajectories"
+    num_filtered, num_told = 0, 0
+    for look in view.sampled:
+        samples = look.facts.trajectories
+        if samples is not None:
+            num_filtered += samples.statuses.count("filtered")
+            num_told += len(samples.statuses) - samples.statuses.count(None)
+    return (num_filtered / num_told, "trajectories") if num_told else None
 
 
 def _find_filtered(view: View) -> list[Finding]:

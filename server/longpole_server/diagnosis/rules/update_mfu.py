@@ -94,8 +94,11 @@ def _judge_inefficient(view: View) -> Proof | None:
     if mfu >= healthy:
         return None
     if mfu < low:
-        # Without the model's configuration this may be a healthy mixture of experts.
+        # Without the model's configuration this may be a healthy mixture of experts, and without
+        # clocks one hot GPU may hold up the others; that alone does not make a healthy update so
+        # inefficient.
         certain = view.is_moe is not None or mfu < view.limits["update.mfu.low_moe"]
+        certain = certain and (_sees_clocks(view) or mfu < view.limits[_STAGE_OF_INNER] * low)
         return Proof(
             f"its MFU of {percent(mfu)} is low (healthy: {percent(healthy)})",
             (*_rows(view, low), *_tensor_rows(view, healthy, low_supports=True)),
@@ -104,6 +107,10 @@ def _judge_inefficient(view: View) -> Proof | None:
             recoverable=recoverable,
         )
     return _judge_between(view, mfu, healthy, recoverable)
+
+
+def _sees_clocks(view: View) -> bool:
+    return any(gpu.busy_sm_clock_hz for facts in view.gpu_facts for gpu in facts.gpus)
 
 
 def _up_to(update_s: float, mfu: float, low: float, healthy: float) -> Recoverable:
