@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from longpole_server.importers.literals import read_number
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
-from longpole_server.importers.rows import Row, read_rows, read_time_ns
+from longpole_server.importers.rows import Row, clean_row, read_time_ns
 
 NEEDLE = b"Train step "
 _STEP = re.compile(r"Train step (\d{1,10})/(\d{1,10}) done")
@@ -25,7 +25,10 @@ def parse_areal(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
         summary: Counts grow as lines are consumed.
     """
     tables: dict[str, _Table] = {}
-    for row in read_rows(lines):
+    for raw in lines:
+        if not tables and NEEDLE not in raw:
+            continue
+        row = clean_row(raw)
         found = _STEP.search(row.text)
         if found is not None:
             table = tables.pop(row.sender, None)

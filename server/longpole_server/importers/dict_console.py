@@ -1,5 +1,6 @@
 """Consoles that print a step's metrics as one dictionary, over one line or several."""
 
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -7,13 +8,15 @@ from dataclasses import dataclass, field
 
 from longpole_server.importers.literals import read_dictionary, split_finite
 from longpole_server.importers.logged import LogSummary
-from longpole_server.importers.rows import Row, read_rows, read_time_ns
+from longpole_server.importers.rows import Row, clean_row, read_time_ns
 
 # Processes that print a dictionary at the same time, and what one may hold.
 _MAX_OPEN = 64
 _MAX_CHARS = 4 << 20
+_PRETTY_ROW = re.compile(r"^ '[^'\\]+': (?:'[^'\\]*'|[\d.e+-]+),$")
 # No terminal is narrower or wider than this.
 _MIN_WIDTH, _MAX_WIDTH = 40, 1000
+_REACH_BYTES = 64
 # Lines of others between the lines of one dictionary.
 _MAX_FOREIGN_ROWS = 200
 
@@ -66,6 +69,7 @@ def read_printed(
     lines: Iterable[bytes],
     find_head: Callable[[str], Head | None],
     summary: LogSummary,
+    needles: tuple[bytes, ...],
     *,
     text_numbers: bool = False,
 ) -> Iterator[Printed]:
@@ -75,11 +79,22 @@ def read_printed(
         lines: Physical lines with their end, if they had one.
         find_head: Tells whether a dictionary begins in a row.
         summary: Learns of a torn last one, and of values that are not finite.
+        needles: One of these stands in the row in which one begins, or over its border.
         text_numbers: Numbers are printed as texts.
     """
     reader = _Reader(find_head, summary, text_numbers)
-    for row in read_rows(lines):
-        yield from reader.take(row)
+    skipped = b""
+    for raw in lines:
+        if reader.is_idle and not any(
+            needle in skipped[-_REACH_BYTES:] + raw for needle in needles
+        ):
+            # Most lines of a log are other programs' and cost next to nothing this way.
+            skipped = raw.rstrip(b"\r\n")
+            continue
+        if skipped:
+            reader.pass_over(clean_row(skipped))
+            skipped = b""
+        yield from reader.take(clean_row(raw))
     yield from reader.finish()
 
 
@@ -92,6 +107,15 @@ class _Reader:
         self._text_numbers = text_numbers
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._before = Row("")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no dictionary is open."""
+        return not self._open
+
+    def pass_over(self, row: Row) -> None:
+        """Take note of a row that holds nothing, but may hold the beginning of a head."""
+        self._before = row
 
     def take(self, row: Row) -> Iterator[Printed]:
         head = self._find_head(row.text)
@@ -132,6 +156,10 @@ class _Reader:
         if began is None:
             return
         text = began.text + row.text
+        if began.text.endswith(",") and _PRETTY_ROW.match(row.text):
+            # One pair of a pretty-printed dictionary: it is read when the last one is there.
+            began.text = text
+            return
         if len(text) > _MAX_CHARS or not self._fits(text):
             began.num_foreign += 1
             if began.num_foreign > _MAX_FOREIGN_ROWS or len(text) > _MAX_CHARS:

@@ -72,14 +72,12 @@ _SGLANG_LINE = re.compile(r"(?:Decode|Prefill) batch(?: \[\d+\])?[.,] (.*)$")
 _SGLANG_FIELD = re.compile(r"([#A-Za-z][#A-Za-z /()-]*?): ([\d.]+)(%?)(?=[,\s]|$)")
 _SGLANG_RANK = re.compile(r"\[[^\]]*?((?:DP\d+ ?)?TP\d+|DP\d+)[^\]]*\]")
 _RETRACTED = re.compile(r"KV cache pool is full\..*#retracted_reqs: (\d+)")
-_NEEDLES = (
-    b"generation throughput: ",
-    b" batch",
-    b"Sleep mode freed",
-    b"seconds to fall asleep",
-    b"seconds to wake up",
-    b"#retracted_reqs",
+_NEEDLE = re.compile(
+    rb"generation throughput: |code batch|fill batch|Sleep mode freed|"
+    rb"seconds to (?:fall|wake)|#retracted_reqs"
 )
+# Engines' lines are short, trainers' may have many thousand bytes.
+_MAX_LINE_BYTES = 2000
 
 
 def read_engine_line(raw: bytes, year: int) -> EngineLine | None:
@@ -89,7 +87,7 @@ def read_engine_line(raw: bytes, year: int) -> EngineLine | None:
         raw: The line.
         year: Of the log: vLLM's times leave it out.
     """
-    if not any(needle in raw for needle in _NEEDLES):
+    if len(raw) > _MAX_LINE_BYTES or _NEEDLE.search(raw) is None:
         return None
     row = clean_row(raw)
     values, replica = _read_vllm(row.text)

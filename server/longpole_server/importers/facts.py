@@ -137,6 +137,7 @@ def _describe_run(
     run_id: str, logs: RunLogs, kept: Mapping[int, LoggedStep]
 ) -> tuple[RunFacts, tuple[Note, ...]]:
     traits = RunTraits(logs.system)
+    traits.format_mode = logs.mode
     for step in kept.values():
         traits.add(step.scalars)
     run = RunFacts(

@@ -163,6 +163,7 @@ class Follower:
                 if not has_step_total(logged.scalars) and len(self._opening) < _MAX_OPENING:
                     continue
                 self.traits.system = self.summary.system or self.traits.system
+                self.traits.format_mode = self.summary.mode
                 opening, self._opening = self._opening, None
                 for held in opening:
                     yield from self._update(held)

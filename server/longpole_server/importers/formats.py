@@ -140,10 +140,18 @@ def recognise(raw: bytes) -> LineFormat | None:
         return VERL_CONSOLE
     if (json_format := _recognise_json(raw)) is not None:
         return json_format
-    if not any(needle in raw for needle in _NEEDLES):
+    if not may_betray(raw):
         return None
     text = clean_row(raw).text
     return next((known for known, is_one in _MARKS if is_one(text)), None)
+
+
+def may_betray(raw: bytes) -> bool:
+    """Return whether a line holds what a line that betrays its format holds."""
+    if len(raw) <= _SHORT_BYTES:
+        return _NEEDLE.search(raw) is not None
+    # Of long lines plain searches are faster.
+    return any(needle in raw for needle in _NEEDLES)
 
 
 def _recognise_json(raw: bytes) -> LineFormat | None:
@@ -206,6 +214,7 @@ _NEEDLES: tuple[bytes, ...] = (
     areal.NEEDLE,
     b" | Loss",
     b" | Reward",
-    trl.NEEDLE,
-    b"'step_time'",
+    *trl.NEEDLES,
 )
+_NEEDLE = re.compile(b"|".join(map(re.escape, _NEEDLES)))
+_SHORT_BYTES = 1000

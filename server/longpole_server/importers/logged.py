@@ -104,6 +104,7 @@ class LogSummary:
 
     Attributes:
         system: The framework where the format tells it.
+        mode: The mode where the format tells it.
         num_lines: Physical lines.
         num_step_lines: Lines that log something about a step.
         num_engine_lines: Lines in which an inference engine reports.
@@ -119,6 +120,7 @@ class LogSummary:
 
     format: LogFormat | None = None
     system: str | None = None
+    mode: str | None = None
     num_lines: int = 0
     num_step_lines: int = 0
     num_engine_lines: int = 0

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
-from longpole_server.importers.rows import read_rows, read_time_ns
+from longpole_server.importers.rows import clean_row
 
 NEEDLE = b"=== Step "
+# Values and headings have one of these.
+_MARKS = ("•".encode(), b"- ", b"===", b"Results", b"Timing", b"Metrics")
 _STEP = re.compile(r"={10,} Step (\d{1,10})/(\d{1,10}) ={10,}")
 _EPOCH = re.compile(r"={10,} Epoch (\d{1,6})/\d{1,6} ={10,}")
 _VALUE = re.compile(
@@ -57,20 +59,23 @@ def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
     """
     block = _Block()
     ended = True
-    for row in read_rows(lines):
-        ended = row.ended
-        if epoch := _EPOCH.search(row.text):
+    for raw in lines:
+        ended = raw.endswith((b"\n", b"\r"))
+        if not any(mark in raw for mark in _MARKS):
+            continue
+        row = clean_row(raw)
+        # Values stand behind bullets, headings have few forms.
+        if block.step is not None and ended and (value := _VALUE.match(row.text)):
+            block.take(value[1].strip(), value[2], value[3].strip(), summary)
+        elif "====" not in row.text:
+            if _SECTION.match(row.text):
+                yield from block.flush(summary)
+        elif epoch := _EPOCH.search(row.text):
             yield from block.flush(summary)
             block.epoch = int(epoch[1])
         elif step := _STEP.search(row.text):
             yield from block.flush(summary)
             block.begin(int(step[1]), int(step[2]))
-        elif _SECTION.match(row.text):
-            yield from block.flush(summary)
-        elif ended and block.step is not None and (value := _VALUE.match(row.text)):
-            block.take(value[1].strip(), value[2], value[3].strip(), summary)
-        if block.time_ns is None:
-            block.time_ns = read_time_ns(row.text, summary.year)
     if not ended and block.step is not None:
         summary.torn_last_line, summary.torn_step = True, block.step
         summary.torn_step_is_judged = True
@@ -81,7 +86,6 @@ def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
 class _Block:
     epoch: int = 1
     step: int | None = None
-    time_ns: int | None = None
     scalars: dict[str, float] = field(default_factory=dict[str, float])
 
     def begin(self, step: int, steps_of_epoch: int) -> None:
@@ -104,8 +108,8 @@ class _Block:
     def flush(self, summary: LogSummary) -> Iterator[LogLine]:
         if self.step is not None and self.scalars:
             summary.num_step_lines += 1
-            yield LogLine(self.step, self.scalars, time_ns=self.time_ns)
-        self.scalars, self.time_ns = {}, None
+            yield LogLine(self.step, self.scalars)
+        self.scalars = {}
 
 
 def _name_value(label: str, value: float, unit: str) -> tuple[str | None, float]:

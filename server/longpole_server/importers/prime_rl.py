@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from longpole_server.importers.literals import read_number
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
-from longpole_server.importers.rows import read_rows
+from longpole_server.importers.rows import clean_row
 
 NEEDLE = b"Step "
 _HEAD = re.compile(r"(?<!\w)Step (\d{1,10}) \| ")
@@ -53,7 +53,10 @@ def parse_prime_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogL
         lines: Physical lines with their end, if they had one.
         summary: Counts grow as lines are consumed.
     """
-    for row in read_rows(lines):
+    for raw in lines:
+        if NEEDLE not in raw:
+            continue
+        row = clean_row(raw)
         found = _HEAD.search(row.text)
         if found is None or int(found[1]) > MAX_STEP:
             continue

@@ -11,7 +11,13 @@ from longpole_server.importers.csv_table import is_csv_table, read_csv_table
 from longpole_server.importers.deriving import derive_scalars
 from longpole_server.importers.engine_lines import EngineWatch
 from longpole_server.importers.event_file import is_event_file, read_event_file
-from longpole_server.importers.formats import LINE_FORMATS, VERL_CONSOLE, LineFormat, recognise
+from longpole_server.importers.formats import (
+    LINE_FORMATS,
+    VERL_CONSOLE,
+    LineFormat,
+    may_betray,
+    recognise,
+)
 from longpole_server.importers.lines import is_utf16, read_blocks, read_lines
 from longpole_server.importers.logged import LogFormat, LoggedStep, LogLine, LogSummary
 from longpole_server.importers.merging import merge_steps
@@ -27,6 +33,8 @@ HEAD_BYTES = 64 << 10
 _LOOK_BACK_LINES, _LOOK_BACK_BYTES = 5_000, 16 << 20
 # No terminal is narrower or wider than this.
 _MIN_WIDTH, _MAX_WIDTH = 40, 1000
+# What betrays a format is not longer.
+_REACH_BYTES = 64
 # First bytes of compressed files, with what unpacks them.
 _COMPRESSED: Mapping[bytes, str] = {
     b"\x1f\x8b": "zcat",
@@ -178,7 +186,10 @@ def _recognise_broken(before: bytes, raw: bytes) -> LineFormat | None:
     """Return the format that two rows of a terminal betray which were one line."""
     if not _MIN_WIDTH <= len(before) <= _MAX_WIDTH:
         return None
-    return recognise(before.rstrip(b"\r\n") + raw)
+    before = before.rstrip(b"\r\n")
+    if not may_betray(before[-_REACH_BYTES:] + raw[:_REACH_BYTES]):
+        return None
+    return recognise(before + raw)
 
 
 def _drain(seen: deque[bytes]) -> Iterator[bytes]:

@@ -133,6 +133,7 @@ def _survey(logs: RunLogs) -> _Survey:
     if not num_complete:
         raise logs.refuse()
     traits.system = logs.system or traits.system
+    traits.format_mode = logs.mode
     if survey.is_timed:
         survey.extents = dict(sorted(timed.items()))
         return survey

@@ -25,7 +25,7 @@ def parse_roll(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]
     """
     ends = _EndWatch()
     bare: Printed | None = None
-    for printed in read_printed(ends.watch(lines), find_head, summary):
+    for printed in read_printed(ends.watch(lines), find_head, summary, NEEDLES):
         if bare is not None:
             yield from _finish_bare(bare, ends, summary)
             bare = None

@@ -7,7 +7,6 @@ them prints over several lines is told from the others' by its sender.
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -39,12 +38,6 @@ class Row:
     text: str
     sender: str = ""
     ended: bool = True
-
-
-def read_rows(lines: Iterable[bytes]) -> Iterator[Row]:
-    """Yield physical lines, cleaned, in their order."""
-    for raw in lines:
-        yield clean_row(raw)
 
 
 def clean_row(raw: bytes) -> Row:

@@ -9,6 +9,15 @@ from longpole_server.importers.verl_run import ModeWatch, agree_on_gpu_count, de
 _VERL = "verl"
 # Schemes with the framework's name in words of their own.
 _SYSTEM_OF_SCHEME = {"verl (first versions)": _VERL}
+# Lags that only an asynchronous trainer's samples have. AReaL's versions differ by one in how they
+# count.
+_LAG_OF_ASYNCHRONOUS: Mapping[str, float] = {
+    "version_stats/sample_staleness_theta_avg": 1.0,
+    "ppo_actor/version_stats/sample_staleness_theta_avg": 1.0,
+    "ppo_actor/update/version_stats/sample_staleness_theta_avg": 1.0,
+    "scheduler/off_policy_ratio": 0.0,
+}
+_ASYNCHRONOUS = "separate_async"
 # Timers that only the synchronous trainer of a framework has.
 _SYNCHRONOUS: Mapping[str, tuple[str, ...]] = {
     "nemo_rl": ("timing/train/generation",),
@@ -25,12 +34,15 @@ class RunTraits:
 
     Attributes:
         system: The framework, None when nothing tells.
+        format_mode: The mode that the format tells, None when it does not.
     """
 
     def __init__(self, system: str | None = None) -> None:
         self.system = system
+        self.format_mode: str | None = None
         self._names: dict[str, None] = {}
         self._mode_watch = ModeWatch()
+        self._lags = False
         self._derived: list[float] = []
 
     def add(self, scalars: Mapping[str, float]) -> None:
@@ -39,6 +51,9 @@ class RunTraits:
             self.system = _SYSTEM_OF_SCHEME.get(scheme.name, scheme.name)
         self._names.update(dict.fromkeys(scalars))
         self._mode_watch.add(scalars)
+        self._lags = self._lags or any(
+            scalars.get(name, 0.0) > lag for name, lag in _LAG_OF_ASYNCHRONOUS.items()
+        )
         count = derive_gpu_count(scalars)
         if count is not None and len(self._derived) < _MAX_DERIVED:
             self._derived.append(count)
@@ -50,6 +65,10 @@ class RunTraits:
             return self._mode_watch.mode
         if (mode := self._mode_watch.asynchronous_mode) is not None:
             return mode
+        if self._lags:
+            return _ASYNCHRONOUS
+        if self.format_mode is not None:
+            return self.format_mode
         known = _SYNCHRONOUS.get(self.system, ())
         return "sync" if any(name in self._names for name in known) else None
 

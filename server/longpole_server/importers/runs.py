@@ -71,6 +71,11 @@ class RunLogs:
         return next((log.summary.system for log in self._trainers if log.summary.system), None)
 
     @property
+    def mode(self) -> str | None:
+        """The mode that the formats tell."""
+        return next((log.summary.mode for log in self._trainers if log.summary.mode), None)
+
+    @property
     def times_are_local(self) -> bool:
         """Whether the times of the logs say no time zone."""
         return any(log.summary.times_are_local for log in self._trainers)

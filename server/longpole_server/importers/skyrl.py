@@ -21,7 +21,7 @@ def parse_skyrl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
         lines: Physical lines with their end, if they had one.
         summary: Counts grow as lines are consumed.
     """
-    for printed in read_printed(lines, find_head, summary, text_numbers=True):
+    for printed in read_printed(lines, find_head, summary, (NEEDLE,), text_numbers=True):
         if printed.number is None or printed.number > MAX_STEP:
             continue
         summary.num_step_lines += 1

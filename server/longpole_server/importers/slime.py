@@ -28,7 +28,7 @@ def parse_slime(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
         summary: Counts grow as lines are consumed.
     """
     held: dict[str, list[Mapping[str, float]]] = {}
-    for printed in read_printed(lines, find_head, summary):
+    for printed in read_printed(lines, find_head, summary, (NEEDLE,)):
         if printed.number is None or printed.number > MAX_STEP:
             continue
         summary.num_step_lines += 1

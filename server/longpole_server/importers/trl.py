@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from longpole_server.importers.dict_console import Head, read_printed
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
 
-NEEDLE = b"'reward"
+NEEDLES = (b"'reward", b"'step_time'", b"'completions/")
 _HEAD = re.compile(r"^\s*\{(?=['\"][\w/]+['\"]: )")
 _KEYS = re.compile(r"'(?:reward|rewards/[^']*|step_time|completions/mean_length)': ")
 # The bar of transformers has no description before it.
@@ -25,7 +25,7 @@ def parse_trl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
     """
     bar = _BarWatch()
     number = 0
-    for printed in read_printed(bar.watch(lines), find_head, summary, text_numbers=True):
+    for printed in read_printed(bar.watch(lines), find_head, summary, NEEDLES, text_numbers=True):
         if not any(name in printed.scalars for name in ("reward", "step_time")):
             continue
         if bar.step is not None and bar.step > number:
