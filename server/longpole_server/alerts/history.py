@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from longpole_server.alerts.engines import EngineStep
 from longpole_server.model.diagnosis import Entity
 from longpole_server.model.facts import RunFacts
 from longpole_server.model.run import OpenStage, RunState
@@ -16,6 +17,9 @@ from longpole_server.model.step import Step
 
 RUN, GPU, HOST, REPLICA, SERVER = "run", "gpu", "host", "replica", "server"
 THIS_SERVER = Entity(SERVER, "this server")
+# Stands among the replicas for what the trainer logs of its own memory.
+TRAINER = "trainer"
+_TRAINER_MEMORY = "memory_allocated"
 # Steps of an attempt that are kept as its opening, and newest ones that are kept beside them.
 OPENING_STEPS = 40
 NEWEST_STEPS = 256
@@ -59,6 +63,12 @@ class SampleCounts:
         score_max_s, score_median_s: Of the times that scoring took, None when unknown.
         num_zero_at_max: Samples with a reward of 0 whose scoring took 0.98 of the longest or more.
         version_max: Newest policy version that generated any, None when unknown.
+        version_min: Oldest policy version that any sample was begun with.
+        lag_mean: Mean of how many versions a sample's first one is behind `version_max`.
+        flight_mean: Mean of how many versions passed while a sample was generated.
+        reward_split: Part of the variance of the rewards that lies between their two best
+            groups, 0..1: 0.64 for a bell, 1 for two values. None with too few.
+        reward_minority: Part of the samples in the smaller one of these groups.
     """
 
     num_samples: int
@@ -72,6 +82,11 @@ class SampleCounts:
     num_zero_at_max: int
     version_max: int | None
     replicas: tuple[ReplicaSamples, ...] = ()
+    version_min: int | None = None
+    lag_mean: float | None = None
+    flight_mean: float | None = None
+    reward_split: float | None = None
+    reward_minority: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,7 @@ class StepPoint:
 
     Attributes:
         samples: None where no sample is known.
+        engines: What each rollout replica's engine did, by replica.
         figures: What was looked up of it already, by name: each step is read by many rules and
             many times.
     """
@@ -90,6 +106,7 @@ class StepPoint:
     figures: dict[str, float | None] = field(
         default_factory=dict[str, "float | None"], compare=False, repr=False
     )
+    engines: Mapping[str, EngineStep] = field(default_factory=dict[str, EngineStep])
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +286,14 @@ class History:
         return [Entity(kind, each) for each in ids]
 
     def _list_replicas(self) -> list[str]:
-        return sorted(
-            {
-                replica.replica
-                for point in self.steps[-_REPLICA_STEPS:]
-                if point.samples is not None
-                for replica in point.samples.replicas
-            }
-        )
+        recent = self.steps[-_REPLICA_STEPS:]
+        of_samples = {
+            replica.replica
+            for point in recent
+            if point.samples is not None
+            for replica in point.samples.replicas
+        }
+        of_engines = {replica for point in recent for replica in point.engines}
+        names = sorted(of_samples | of_engines)
+        logs_memory = any(_TRAINER_MEMORY in point.scalars for point in recent)
+        return [*names, TRAINER] if logs_memory and TRAINER not in names else names

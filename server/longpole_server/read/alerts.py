@@ -8,6 +8,13 @@ from longpole.conventions.gpus import THROTTLE_REASONS
 from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery, Silence, UserRule
 from longpole_server.model.records import UNKNOWN_STEP
 from longpole_server.model.step import Step
+from longpole_server.read.alert_engines import (
+    EngineSeriesRow,
+    MemoryRow,
+    list_engine_series,
+    list_gpu_memory,
+    list_host_memory,
+)
 from longpole_server.read.pool import ClientPool, make_records, make_rows
 from longpole_server.store import Store
 from longpole_server.store.alerts import read_event, read_rule
@@ -76,7 +83,15 @@ SELECT
     max(greatest(ifNull(policy_version_end, -1), ifNull(policy_version_start, -1))),
     toUnixTimestamp64Nano(max(end_ns)),
     groupArrayIf(ifNull(score_s, 0), score_s IS NOT NULL),
-    groupArrayIf(ifNull(score_s, 0), score_s IS NOT NULL AND reward = 0)
+    groupArrayIf(ifNull(score_s, 0), score_s IS NOT NULL AND reward = 0),
+    groupArrayIf(ifNull(reward, 0), reward IS NOT NULL),
+    countIf(policy_version_start IS NOT NULL),
+    min(policy_version_start),
+    sum(ifNull(policy_version_start, 0)),
+    sumIf(
+        greatest(policy_version_end - policy_version_start, 0),
+        policy_version_start IS NOT NULL AND policy_version_end IS NOT NULL
+    )
 FROM trajectories FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND phase = 'train'
   AND (trajectories.step IN {numbers:Array(Int64)} OR (
@@ -125,6 +140,10 @@ class ReplicaRow:
         version_max: Newest policy version, None when unknown.
         score_s, zero_score_s: Seconds of scoring: of all that report it, and of those with a
             reward of exactly 0.
+        rewards: Of all that have one.
+        num_versions: Samples that say with which policy version they were begun.
+        version_min: The oldest of these, None without any; `version_sum` their sum.
+        flight_sum: Versions that passed while samples were generated, summed.
     """
 
     step: int
@@ -139,6 +158,11 @@ class ReplicaRow:
     newest_end_ns: int
     score_s: tuple[float, ...]
     zero_score_s: tuple[float, ...]
+    rewards: tuple[float, ...] = ()
+    num_versions: int = 0
+    version_min: int | None = None
+    version_sum: int = 0
+    flight_sum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +254,33 @@ class AlertReader:
         parameters = {"since_ns": since_ns, "mask": _THROTTLE_MASK}
         rows = make_rows(self._pool.query(_GPU_MINUTE, parameters))
         return {row[0]: GpuMinuteRow(*row) for row in rows}
+
+    def list_engine_series(
+        self,
+        run_id: str,
+        attempt: int,
+        names: Sequence[str],
+        span_ns: tuple[int, int],
+        bucket_ns: int,
+    ) -> list[EngineSeriesRow]:
+        """Return series of the engines of an attempt, labels in braces after their names.
+
+        Args:
+            run_id: The run.
+            attempt: The attempt.
+            names: Series without labels.
+            span_ns: First and last time.
+            bucket_ns: Of each stretch of this length, the newest value.
+        """
+        return list_engine_series(self._pool, run_id, attempt, names, span_ns, bucket_ns)
+
+    def list_gpu_memory(self, gpus: Sequence[str], span_ns: tuple[int, int]) -> list[MemoryRow]:
+        """Return what was taken of the memory of GPUs in a span."""
+        return list_gpu_memory(self._pool, gpus, span_ns)
+
+    def list_host_memory(self, hosts: Sequence[str], span_ns: tuple[int, int]) -> list[MemoryRow]:
+        """Return what was taken of the memory of nodes in a span."""
+        return list_host_memory(self._pool, hosts, span_ns)
 
     def list_hosts(self, since_ns: int) -> Mapping[str, int]:
         """Return the nodes heard of since a time, with the time of their newest sample."""

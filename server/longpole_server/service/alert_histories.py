@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.stages import SAVE_CHECKPOINT
+from longpole_server.alerts.engines import EngineStep
 from longpole_server.alerts.history import (
     NEWEST_STEPS,
     OPENING_STEPS,
@@ -19,12 +20,14 @@ from longpole_server.alerts.history import (
     SampleCounts,
     StepPoint,
 )
-from longpole_server.model.gpu import GpuNow, RunGpu
+from longpole_server.alerts.two_peaks import split_values
+from longpole_server.model.gpu import GpuNow
 from longpole_server.model.run import RunState, RunSummary
 from longpole_server.model.step import Step
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.read.alerts import AlertReader, GpuMinuteRow, ReplicaRow
 from longpole_server.service.conversions import make_run_facts
+from longpole_server.service.engine_steps import EngineStepsReader, RunPlace
 from longpole_server.service.memory import Memory
 from longpole_server.service.run_states import (
     FINISHED_STATUSES,
@@ -37,6 +40,8 @@ from longpole_server.service.runs import RunsReader
 
 # Newest steps that are read again whenever one closes: scalars and samples come in late.
 _REFRESHED_STEPS = 5
+# Of these, series of engines are read again too: an agent sends them a little later than that.
+_FRESH_ENGINE_STEPS = 2
 _MAX_RUNS_KEPT = 64
 _MAX_REPLAYED_STEPS = 10_000
 _REPLAY_CHUNK = 250
@@ -54,14 +59,6 @@ class RunSteps:
     attempt: int
     points: list[StepPoint] = field(default_factory=list[StepPoint])
     opening: list[StepPoint] = field(default_factory=list[StepPoint])
-
-
-@dataclass(frozen=True, slots=True)
-class RunPlace:
-    """Where an attempt runs: its GPUs, and the nodes of its processes."""
-
-    gpus: tuple[RunGpu, ...]
-    hosts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +94,7 @@ class HistoryReader:
         self._alert_reader = alert_reader
         self._runs = runs
         self._kept: OrderedDict[str, RunSteps] = OrderedDict()
+        self._engines = EngineStepsReader(alert_reader)
         self._places = Memory()
 
     def list_steps(self, run_id: str, attempt: int) -> RunSteps:
@@ -114,9 +112,10 @@ class HistoryReader:
             if len(self._kept) > _MAX_RUNS_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(run_id)
-        fresh = self._read_newest(run_id, attempt, _REFRESHED_STEPS if kept.points else None)
+        known = {point.step.step: point.engines for point in kept.points}
+        fresh = self._read_newest(run_id, attempt, _REFRESHED_STEPS if kept.points else None, known)
         if kept.points and fresh and fresh[0].step.step > kept.points[-1].step.step + 1:
-            fresh = self._read_newest(run_id, attempt, None)
+            fresh = self._read_newest(run_id, attempt, None, known)
         if fresh:
             first = fresh[0].step.step
             older = [point for point in kept.points if point.step.step < first]
@@ -224,7 +223,7 @@ class HistoryReader:
                 point
                 for first in range(0, len(own), _REPLAY_CHUNK)
                 for point in self._read_points(
-                    run_id, row.start.attempt, own[first : first + _REPLAY_CHUNK]
+                    run_id, row.start.attempt, own[first : first + _REPLAY_CHUNK], {}
                 )
             ]
             following = rows[index + 1] if index + 1 < len(rows) else None
@@ -255,8 +254,8 @@ class HistoryReader:
             int(self._now_s() / _PLACE_S),
             lambda: RunPlace(
                 tuple(self._reader.list_run_gpus(run_id)),
-                frozenset(
-                    process.host
+                tuple(
+                    process
                     for process in self._reader.list_processes(run_id)
                     if process.attempt == attempt
                 ),
@@ -275,16 +274,36 @@ class HistoryReader:
         own = [
             step for step in steps if step.attempt == kept.attempt and step.closed_by is not None
         ]
-        return self._read_points(run_id, kept.attempt, own[:OPENING_STEPS])
+        # What engines did then is no baseline of anything.
+        own = own[:OPENING_STEPS]
+        return self._read_points(run_id, kept.attempt, own, {step.step: {} for step in own})
 
-    def _read_newest(self, run_id: str, attempt: int, count: int | None) -> list[StepPoint]:
+    def _read_newest(
+        self,
+        run_id: str,
+        attempt: int,
+        count: int | None,
+        known: Mapping[int, Mapping[str, EngineStep]],
+    ) -> list[StepPoint]:
         steps = self._reader.list_last_steps(run_id, count or NEWEST_STEPS)
         own = [step for step in steps if step.attempt == attempt]
-        return self._read_points(run_id, attempt, own)
+        settled = {step.step for step in own[:-_FRESH_ENGINE_STEPS]}
+        kept = {step: engines for step, engines in known.items() if step in settled}
+        return self._read_points(run_id, attempt, own, kept)
 
-    def _read_points(self, run_id: str, attempt: int, steps: Sequence[Step]) -> list[StepPoint]:
+    def _read_points(
+        self,
+        run_id: str,
+        attempt: int,
+        steps: Sequence[Step],
+        known: Mapping[int, Mapping[str, EngineStep]],
+    ) -> list[StepPoint]:
+        """Return steps with what belongs to them; what engines did is read where not known."""
         if not steps:
             return []
+        unknown = [step for step in steps if step.step not in known]
+        place = self._find_place(run_id, attempt)
+        engines = {**known, **self._engines.read(run_id, attempt, unknown, place)}
         scalars = self._reader.list_scalars(run_id, [(attempt, step.step) for step in steps])
         samples = self._alert_reader.count_samples(run_id, attempt, steps)
         return [
@@ -292,6 +311,7 @@ class HistoryReader:
                 step,
                 scalars.get((attempt, step.step), {}),
                 count_rows(samples.get(step.step, ())),
+                engines=engines.get(step.step, {}),
             )
             for step in steps
         ]
@@ -305,6 +325,8 @@ def count_rows(rows: Sequence[ReplicaRow]) -> SampleCounts | None:
     longest_s = max(score_s, default=None)
     zero_s = [seconds for row in rows for seconds in row.zero_score_s]
     versions = [row.version_max for row in rows if row.version_max is not None]
+    begun = [row.version_min for row in rows if row.version_min is not None]
+    split = split_values([reward for row in rows for reward in row.rewards])
     return SampleCounts(
         num_samples=sum(row.num_samples for row in rows),
         num_scored=sum(row.num_scored for row in rows),
@@ -318,12 +340,30 @@ def count_rows(rows: Sequence[ReplicaRow]) -> SampleCounts | None:
             longest_s is not None and seconds >= _AT_MAX * longest_s for seconds in zero_s
         ),
         version_max=max(versions, default=None),
+        version_min=min(begun, default=None),
+        lag_mean=_mean_lag(rows, max(versions, default=None)),
+        flight_mean=_mean_flight(rows),
+        reward_split=split[0] if split is not None else None,
+        reward_minority=split[1] if split is not None else None,
         replicas=tuple(
             ReplicaSamples(row.replica, row.num_samples, row.newest_end_ns)
             for row in rows
             if row.replica
         ),
     )
+
+
+def _mean_lag(rows: Sequence[ReplicaRow], newest: int | None) -> float | None:
+    """Return how many versions the samples were begun behind the newest one, on average."""
+    count = sum(row.num_versions for row in rows)
+    if not count or newest is None:
+        return None
+    return newest - sum(row.version_sum for row in rows) / count
+
+
+def _mean_flight(rows: Sequence[ReplicaRow]) -> float | None:
+    count = sum(row.num_versions for row in rows)
+    return sum(row.flight_sum for row in rows) / count if count else None
 
 
 def find_checkpoint(points: Sequence[StepPoint]) -> int | None:

@@ -1,5 +1,6 @@
 """Rules about the rollout side: cache, replicas, rewards, weights that must arrive."""
 
+from longpole_server.alerts.detectors.leak import KvLeak
 from longpole_server.alerts.detectors.pace import SyncSlow
 from longpole_server.alerts.detectors.samples import (
     Preempted,
@@ -7,7 +8,6 @@ from longpole_server.alerts.detectors.samples import (
     RewardTimeout,
     SyncFailed,
 )
-from longpole_server.alerts.detectors.unavailable import Unavailable
 from longpole_server.alerts.rule import Rule
 
 ROLLOUT_RULES: tuple[Rule, ...] = (
@@ -16,17 +16,20 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         "KV cache leak",
         "trend",
         "critical",
-        Unavailable(
-            "cache usage at quiet points of each engine is not evaluated by this version",
-            ("vllm:kv_cache_usage_perc", "vllm:num_requests_running", "vllm:num_requests_waiting"),
+        KvLeak(),
+        condition=(
+            "what an engine holds at rest rises over ten steps or more, by 5 % of the pool, and "
+            "goes on rising after the first 20 steps"
         ),
-        condition="the floor of an engine's cache usage at quiet points rises from step to step",
-        summary="The cache of {entity} does not empty any more: its floor is at {value}.",
-        cause="Blocks of finished or aborted requests are not freed.",
+        summary=(
+            "{entity} leaks {pool}: at rest it holds {level}, {rise} more over {points} steps "
+            "since step {since}, and is full in {left}{support}."
+        ),
+        cause="Blocks or buffers of finished or aborted requests are not given back.",
         first_look="Aborted requests around weight syncs; a restart of the engine resets the "
         "floor.",
         entity_kind="replica",
-        for_steps=3,
+        for_steps=2,
         panel="run-gpus",
     ),
     Rule(

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History, SampleCounts
-from longpole_server.alerts.inputs import read_newest
 from longpole_server.alerts.rule import Judgement, not_judgeable
-from longpole_server.model.alert import AlertEvidence
 
 # Newest steps that are looked at.
 _PAST_STEPS = 60
@@ -163,39 +161,4 @@ class Preempted:
             self.fire,
             self.clear,
             self.unit,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StaleDrops:
-    """Generated samples that are thrown away because they are too old."""
-
-    fire: float = 0.20
-    clear: float = 0.15
-    unit: str = "ratio"
-    reads: tuple[str, ...] = ("stale_drop_ratio", "status of each sample")
-
-    def judge(self, history: History) -> Judgement:
-        """Judge the newest step: as it is logged, else as its samples tell."""
-        value = read_newest(history, "stale_drop_ratio")
-        count = _newest_samples(history)
-        if value is None and count is not None and count.num_samples:
-            seen = any(
-                point.samples is not None and point.samples.num_dropped_stale
-                for point in history.steps[-_PAST_STEPS:]
-            )
-            value = count.num_dropped_stale / count.num_samples if seen else None
-        if value is None:
-            return not_judgeable("dropped samples are not reported", self.unit)
-        judgement = compare(value, self.fire, self.clear, self.unit)
-        if count is None:
-            return judgement
-        return Judgement(
-            judgement.firing,
-            judgement.cleared,
-            value,
-            self.fire,
-            self.unit,
-            evidence=(AlertEvidence("samples", float(count.num_samples), "samples"),),
-            quiet_because=judgement.quiet_because,
         )

@@ -1,22 +1,35 @@
-"""How old the policy is that made the samples: against the bound, and held at it."""
+"""How old the policy is that made the samples: against the bound, held at it, drifting, dropped."""
 
+import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from longpole.conventions.stages import TRAINER_WAIT
+from longpole_server.alerts.detectors.lag import (
+    Lag,
+    basis_of,
+    find_side,
+    is_comparable,
+    list_lags,
+    read_lag,
+)
 from longpole_server.alerts.detectors.threshold import compare
-from longpole_server.alerts.history import History, RunContext
-from longpole_server.alerts.inputs import read_newest, read_opening, read_series
+from longpole_server.alerts.detectors.trends import measure_shift
+from longpole_server.alerts.history import History, StepPoint
+from longpole_server.alerts.inputs import measure_spread, read_figure, read_newest
 from longpole_server.alerts.rule import Judgement, not_judgeable
+from longpole_server.model.alert import AlertEvidence
 
 # Newest steps that are looked at.
 _PAST_STEPS = 60
 _VERSIONS = "versions"
 _NOT_REPORTED = "staleness is not reported"
-
-
-def _basis_of(run: RunContext) -> str:
-    return run.staleness_basis or _VERSIONS
+_READS = (
+    "staleness_max",
+    "staleness_mean",
+    "policy versions of each sample",
+    "staleness bound and basis of the run",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +39,28 @@ class BoundExceeded:
     fire: float | None = None
     clear: float | None = None
     unit: str = _VERSIONS
-    reads: tuple[str, ...] = ("staleness_max", "staleness bound and basis of the run")
+    reads: tuple[str, ...] = _READS
 
     def judge(self, history: History) -> Judgement:
         """Judge the newest step."""
-        value, run = read_newest(history, "staleness_max"), history.run
-        if value is None or run is None:
+        run, newest = history.run, history.newest
+        lag = read_lag(newest, run) if newest is not None else None
+        if lag is None or run is None:
             return not_judgeable(_NOT_REPORTED, self.unit)
         if run.staleness_bound is None:
             return not_judgeable("the run names no staleness bound", self.unit)
-        basis = _basis_of(run)
-        return compare(
-            value, run.staleness_bound, run.staleness_bound, basis, words={"basis": basis}
-        )
+        basis = basis_of(run)
+        if not is_comparable(lag, run):
+            return not_judgeable(
+                f"the bound is counted in {basis}, the lag in {lag.basis}", self.unit
+            )
+        # A mean beyond the bound says the same of the largest, where only the mean is known.
+        value = lag.largest if lag.largest is not None else lag.mean
+        if value is None:
+            return not_judgeable(_NOT_REPORTED, self.unit)
+        words = {"basis": basis, "side": find_side(history)}
+        bound = run.staleness_bound
+        return compare(value, bound, bound, basis, words=words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,75 +69,198 @@ class StalenessDrift:
 
     Attributes:
         held_steps: Steps in a row at the bound that count as held.
-        drift_ratio: Median lag of the newest `held_steps` over that of the first steady ones.
-        min_steps: Steps needed before drift is judged.
+        held_mean_ratio: The mean lag must be at so much of the bound as well: the oldest sample
+            alone touches it in many healthy runs.
+        baseline_skip, baseline_steps: First steps of the attempt that are left out, while buffers
+            fill, and those after them that are its own baseline.
+        min_change: Versions above the baseline that count.
+        change_ratio: The same as a part of the baseline.
+        deviations: Of the baseline's own scatter.
+        alpha: Chance that lags as old as these come from the baseline (Mann-Whitney).
     """
 
     held_steps: int = 10
-    drift_ratio: float = 2.0
-    min_steps: int = 30
+    held_mean_ratio: float = 0.7
+    baseline_skip: int = 10
+    baseline_steps: int = 20
+    min_change: float = 1.0
+    change_ratio: float = 0.5
+    deviations: float = 4.0
+    alpha: float = 0.001
     fire: float | None = None
     clear: float | None = None
     unit: str = _VERSIONS
-    reads: tuple[str, ...] = (
-        "staleness_max",
-        "staleness_mean",
-        "rollout_paused_ratio",
-        "staleness bound and basis of the run",
-    )
+    reads: tuple[str, ...] = (*_READS, "rollout_paused_ratio", "trainer_wait", "rollout_wait")
 
     def judge(self, history: History) -> Judgement:
         """Judge the newest steps."""
-        run = history.run
-        if run is None or read_newest(history, "staleness_max") is None:
+        run, newest = history.run, history.newest
+        if run is None or newest is None or read_lag(newest, run) is None:
             return not_judgeable(_NOT_REPORTED, self.unit)
-        series = read_series(history.steps[-_PAST_STEPS:], "staleness_max").values
-        if len(series) < self.held_steps:
-            return not_judgeable(f"{len(series)} of {self.held_steps} steps are known", self.unit)
-        recent = series[-self.held_steps :]
-        words = {"basis": _basis_of(run), "side": _find_side(history)}
+        lags = list_lags(history.steps[-_PAST_STEPS:], run)
+        recent = [lag for _, lag in lags[-self.held_steps :]]
+        if len(recent) < self.held_steps:
+            return not_judgeable(f"{len(recent)} of {self.held_steps} steps are known", self.unit)
+        words = {"basis": basis_of(run), "side": find_side(history)}
         bound = run.staleness_bound
-        if bound is not None and bound >= 2 and _basis_of(run) == _VERSIONS:
-            lowest = min(recent)
-            words["what"] = f"held at the bound of {bound:g} for {self.held_steps} steps"
-            # Fires at the bound itself: `compare` asks for more than its limit.
-            judgement = compare(lowest, bound - 0.5, bound - 1.0, self.unit, words=words)
-            if judgement.firing:
-                return judgement
-        return self._judge_drift(history, recent, words)
+        if bound is not None and bound >= 2 and basis_of(run) == _VERSIONS:
+            held = self._judge_held(recent, bound, words)
+            if held is not None and held.firing:
+                return held
+        drift = self._judge_drift(history, recent, words)
+        if drift is None:
+            needed = self.baseline_skip + self.baseline_steps + self.held_steps
+            return not_judgeable(f"its own baseline needs {needed} steps of the attempt", self.unit)
+        return drift
+
+    def _judge_held(
+        self, recent: Sequence[Lag], bound: float, words: dict[str, str]
+    ) -> Judgement | None:
+        largest = [lag.largest for lag in recent if lag.largest is not None]
+        means = [lag.mean for lag in recent if lag.mean is not None]
+        if len(largest) < len(recent):
+            # Only a mean is known: at the bound itself it holds every sample.
+            largest = means
+        if len(largest) < len(recent):
+            return None
+        if means and statistics.median(means) < self.held_mean_ratio * bound:
+            return None
+        said = {**words, "what": f"held at the bound of {bound:g} for {len(recent)} steps"}
+        # Fires at the bound itself: `compare` asks for more than its limit.
+        tolerance = min(0.5, 0.1 * bound)
+        # One step in which fewer samples were old is no release.
+        lowest = sorted(largest)[1]
+        if lowest > bound:
+            # That is more than held, and a rule of its own.
+            return None
+        return compare(
+            lowest, bound - tolerance, bound - 1.0, self.unit, baseline=bound, words=said
+        )
 
     def _judge_drift(
-        self, history: History, recent: tuple[float, ...], words: dict[str, str]
-    ) -> Judgement:
-        opening = read_opening(history, "staleness_max")
-        if len(opening) < self.min_steps:
-            return not_judgeable(
-                f"{len(opening)} of {self.min_steps} first steps are known for its own baseline",
-                self.unit,
+        self, history: History, recent: Sequence[Lag], words: dict[str, str]
+    ) -> Judgement | None:
+        """Judge the newest lags by those of the attempt's own steady beginning."""
+        before = [point for point in history.opening if not _is_recent(point, history, recent)]
+        opening = list_lags(before, history.run)[self.baseline_skip :][: self.baseline_steps]
+        # The mean says more than the oldest sample; both sides must have it.
+        by_mean = all(lag.mean is not None for lag in [*recent, *(lag for _, lag in opening)])
+        usual = _values([lag for _, lag in opening], by_mean=by_mean)
+        now = _values(recent, by_mean=by_mean)
+        if len(usual) < self.baseline_steps or len(now) < len(recent):
+            return None
+        middle, deviation = measure_spread(usual)
+        stray = self.deviations * 1.2533 * deviation / math.sqrt(len(now))
+        limit = middle + max(self.min_change, self.change_ratio * middle, stray)
+        value = statistics.median(now)
+        said = {**words, "what": f"up from {middle:.3g} in its first steady steps"}
+        judgement = compare(
+            value, limit, (middle + limit) / 2, words["basis"], baseline=middle, words=said
+        )
+        if judgement.firing and measure_shift(usual, now) > self.alpha:
+            return Judgement(
+                False,
+                False,
+                value,
+                limit,
+                words["basis"],
+                middle,
+                quiet_because="the newest lags scatter as widely as its own baseline",
             )
-        usual = statistics.median(opening[2:12])
-        value = statistics.median(recent)
-        limit = max(self.drift_ratio * usual, usual + 1.0)
-        words["what"] = f"up from {usual:g} at the start"
-        return compare(
+        return judgement
+
+
+def _is_recent(point: StepPoint, history: History, recent: Sequence[Lag]) -> bool:
+    """Tell whether a step is among those that are judged."""
+    steps = history.steps
+    return point.step.step >= steps[-min(len(recent), len(steps))].step.step
+
+
+def _values(lags: Sequence[Lag], *, by_mean: bool) -> list[float]:
+    return [
+        value
+        for lag in lags
+        if (value := lag.mean if by_mean else lag.largest) is not None and math.isfinite(value)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleDrops:
+    """Generated samples that are thrown away because they are too old.
+
+    Over several steps together: where few samples make a step, one dropped group is much of it.
+
+    Attributes:
+        steps: Newest steps that are added up.
+    """
+
+    fire: float = 0.20
+    clear: float = 0.15
+    unit: str = "ratio"
+    steps: int = 3
+    reads: tuple[str, ...] = (
+        "stale_drop_ratio",
+        "status of each sample",
+        "fully_async/count/dropped_stale_samples",
+        "fully_async/count/total_generated_samples",
+    )
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the newest steps: as it is logged, else by counters, else as the samples tell."""
+        value = read_newest(history, "stale_drop_ratio")
+        evidence: tuple[AlertEvidence, ...] = ()
+        if value is None:
+            counted = _count_drops(history, self.steps)
+            if counted is None:
+                return not_judgeable("dropped samples are not reported", self.unit)
+            dropped, generated = counted
+            value = dropped / generated
+            evidence = (
+                AlertEvidence("dropped_stale", dropped, "samples"),
+                AlertEvidence("generated", generated, "samples"),
+            )
+        judgement = compare(
+            value, self.fire, self.clear, self.unit, words={"side": find_side(history)}
+        )
+        return Judgement(
+            judgement.firing,
+            judgement.cleared,
             value,
-            limit,
-            (usual + limit) / 2,
-            words["basis"],
-            baseline=usual,
-            words=words,
+            self.fire,
+            self.unit,
+            evidence=evidence,
+            words=judgement.words,
+            quiet_because=judgement.quiet_because,
         )
 
 
-def _find_side(history: History) -> str:
-    """Say which side is the cause, from waits and pauses; never from the lag alone."""
-    paused = read_newest(history, "rollout_paused_ratio")
-    point = history.newest
-    waiting = point.step.stage(TRAINER_WAIT) if point is not None else None
-    if paused is not None and paused >= 0.2:
-        return f"rollouts are paused {100 * paused:.0f} % of the time: the trainer is too slow"
-    if waiting is not None and waiting.share_ratio is not None and waiting.share_ratio >= 0.2:
-        return (
-            f"the trainer waits {100 * waiting.share_ratio:.0f} % of the step: generation is slow"
-        )
-    return "which side is slow is not known: neither pauses nor waits are reported"
+_DROPPED = "fully_async/count/dropped_stale_samples"
+_GENERATED = "fully_async/count/total_generated_samples"
+
+
+def _count_drops(history: History, num_steps: int) -> tuple[float, float] | None:
+    """Return the samples dropped and generated in the newest steps, None when nobody says."""
+    steps = history.steps[-num_steps - 1 :]
+    totals = [
+        (dropped, generated)
+        for point in steps
+        if (dropped := read_figure(point, _DROPPED)) is not None
+        and (generated := read_figure(point, _GENERATED)) is not None
+    ]
+    if len(totals) >= 2:
+        # Counters since the start of the training; they fall back when it is resumed.
+        dropped = totals[-1][0] - totals[0][0]
+        generated = totals[-1][1] - totals[0][1]
+        return (dropped, generated) if dropped >= 0 and generated > 0 else None
+    counts = [point.samples for point in steps[-num_steps:] if point.samples is not None]
+    if history.newest is None or history.newest.samples is None:
+        return None
+    has_dropped = any(
+        point.samples is not None and point.samples.num_dropped_stale
+        for point in history.steps[-_PAST_STEPS:]
+    )
+    generated = float(sum(count.num_samples for count in counts))
+    if not has_dropped or not generated:
+        # Trainers that never say which samples they dropped look the same as those without any.
+        return None
+    return float(sum(count.num_dropped_stale for count in counts)), generated

@@ -7,9 +7,9 @@ from longpole_server.alerts.detectors.samples import (
     Preempted,
     ReplicaGone,
     RewardTimeout,
-    StaleDrops,
     SyncFailed,
 )
+from longpole_server.alerts.detectors.staleness import StaleDrops
 from longpole_server.alerts.history import History
 from longpole_server.model.diagnosis import Entity
 from support.alert_histories import history_of, make_counts, make_point

@@ -1,0 +1,302 @@
+"""The floors of a replica's memory pools: what they still held at rest, step by step."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from longpole_server.alerts.engines import EngineStep, Rest
+from longpole_server.alerts.history import TRAINER, StepPoint
+from longpole_server.alerts.inputs import measure_spread, read_figure
+
+KV, DEVICE, HOST = "kv", "device", "host"
+ALLOCATED, FRAGMENTS, BEYOND_TORCH = "torch_allocated", "torch_fragments", "beyond_torch"
+POOL_LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        KV: "KV pool",
+        DEVICE: "device memory",
+        HOST: "host memory",
+        ALLOCATED: "memory allocated by torch",
+        FRAGMENTS: "memory reserved by torch beyond what it allocated",
+        BEYOND_TORCH: "device memory beyond torch's",
+    }
+)
+# A phase counts as usual when it is seen in so much of the steps of the most usual one.
+_USUAL = 0.8
+# A change of the pool's size below this is rounding.
+_RESIZED = 0.01
+# Part of a floor's rise that it must lose to have been given back, and the least of the pool.
+_GIVEN_BACK = 0.5
+_MIN_GIVEN_BACK = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class FloorPoint:
+    """The smallest that a pool held at rest in a step.
+
+    Attributes:
+        ratio: Part of the pool.
+        amount: In the pool's own unit, None when its size is not known.
+    """
+
+    step: int
+    ratio: float
+    amount: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """The floor of one pool in one phase since it was last reset.
+
+    Attributes:
+        pool: Which one.
+        begun_step: Step in which its engine began, or began anew.
+        points: Since then, in order.
+        restart_step: Of the restart that reset it, None without one.
+        before_restart: The floor before that restart, as a part of the pool.
+        is_resized: Whether the pool's size changed meanwhile.
+        released_peak: Highest floor that was given back without a restart: what a cache may hold
+            that is evicted when it must.
+        capacity: The pool's size in its own unit, None when not known.
+        unit: Of amounts.
+    """
+
+    pool: str
+    begun_step: int
+    points: tuple[FloorPoint, ...]
+    restart_step: int | None = None
+    before_restart: float | None = None
+    is_resized: bool = False
+    released_peak: float = 0.0
+    capacity: float | None = None
+    unit: str = "ratio"
+
+
+def list_floors(
+    steps: Sequence[StepPoint],
+    replica: str,
+    first_step: int | None,
+    *,
+    shares_gpus: bool = False,
+) -> list[Floors]:
+    """Return the floors of every pool of a replica that reports any.
+
+    Args:
+        steps: Newest steps in order.
+        replica: Which one; `TRAINER` for what the trainer logs.
+        first_step: First step of the attempt, None when not known.
+        shares_gpus: Whether trainer and engines live on the same GPUs.
+    """
+    if replica == TRAINER:
+        return _list_trainer_floors(steps, first_step, shares_gpus=shares_gpus)
+    engines = [
+        (point.step.step, engine)
+        for point in steps
+        if (engine := point.engines.get(replica)) is not None
+    ]
+    if not engines:
+        return []
+    begun = first_step if first_step is not None else engines[0][0]
+    restarts = _find_restarts(engines)
+    fresh = _leave_out_standing(engines)
+    found = [
+        _make_floors(
+            pool, unit, _read_pool(fresh, restarts, read, is_lowest=pool != KV), begun, restarts
+        )
+        for pool, unit, read in (
+            (KV, "ratio", _read_kv),
+            (DEVICE, "bytes", _read_device),
+            (HOST, "bytes", _read_host),
+        )
+    ]
+    return [floors for floors in found if floors.points]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    step: int
+    ratio: float
+    size: float | None
+
+
+def _read_kv(rest: Rest) -> tuple[float, float | None] | None:
+    return None if rest.kv_used_ratio is None else (rest.kv_used_ratio, rest.pool_size)
+
+
+def _read_device(rest: Rest) -> tuple[float, float | None] | None:
+    if rest.device_bytes is None or not rest.device_total_bytes:
+        return None
+    return rest.device_bytes / rest.device_total_bytes, rest.device_total_bytes
+
+
+def _read_host(rest: Rest) -> tuple[float, float | None] | None:
+    if rest.host_bytes is None or not rest.host_total_bytes:
+        return None
+    return rest.host_bytes / rest.host_total_bytes, rest.host_total_bytes
+
+
+_Reading = Callable[[Rest], "tuple[float, float | None] | None"]
+
+
+def _find_restarts(engines: Sequence[tuple[int, EngineStep]]) -> list[int]:
+    """Return the steps in which the token counters fell back."""
+    found: list[int] = []
+    last: float | None = None
+    for step, engine in engines:
+        fell = engine.tokens_first is not None and last is not None and engine.tokens_first < last
+        if engine.is_restarted or fell:
+            found.append(step)
+        last = engine.tokens_last if engine.tokens_last is not None else last
+    return found
+
+
+def _leave_out_standing(
+    engines: Sequence[tuple[int, EngineStep]],
+) -> list[tuple[int, EngineStep]]:
+    """Leave out steps in which an engine did nothing: its gauges stand as they were."""
+    kept: list[tuple[int, EngineStep]] = []
+    last: float | None = None
+    for step, engine in engines:
+        tokens = engine.tokens_last
+        if tokens is None or last is None or tokens != last:
+            kept.append((step, engine))
+        last = tokens if tokens is not None else last
+    return kept
+
+
+def _read_pool(
+    engines: Sequence[tuple[int, EngineStep]],
+    restarts: Sequence[int],
+    read: _Reading,
+    *,
+    is_lowest: bool,
+) -> list[_Level]:
+    """Return the floor at the phase that most steps have, and that says most.
+
+    Of the KV pool that is the phase with the highest newest floor: in others it was given away.
+    Of memory it is the lowest: in others somebody works with it.
+    """
+    since = restarts[-1] if restarts else None
+    counted = [each for each in engines if since is None or each[0] >= since] or engines
+    seen = Counter(
+        rest.phase for _, engine in counted[-40:] for rest in engine.rests if read(rest) is not None
+    )
+    if not seen:
+        return []
+    most = max(seen.values())
+    levels: dict[tuple[str, str], list[_Level]] = {}
+    for phase in sorted(phase for phase, count in seen.items() if count >= _USUAL * most):
+        levels[phase] = [
+            _Level(step, *value)
+            for step, engine in engines
+            for rest in engine.rests
+            if rest.phase == phase and (value := read(rest)) is not None
+        ]
+    choose = min if is_lowest else max
+    return choose(levels.values(), key=lambda each: _middle_of_last(each))
+
+
+def _middle_of_last(levels: Sequence[_Level]) -> float:
+    newest = sorted(level.ratio for level in levels[-5:])
+    return newest[len(newest) // 2]
+
+
+def _make_floors(
+    pool: str, unit: str, levels: Sequence[_Level], begun_step: int, restarts: Sequence[int]
+) -> Floors:
+    restart = restarts[-1] if restarts else None
+    before = [level for level in levels if restart is not None and level.step < restart]
+    own = [level for level in levels if restart is None or level.step >= restart]
+    sizes = [level.size for level in own if level.size]
+    is_resized = bool(sizes) and max(sizes) > (1 + _RESIZED) * min(sizes)
+    released = _find_released(own)
+    peak = max((level.ratio for level in own[:released]), default=0.0)
+    return Floors(
+        pool,
+        begun_step if restart is None else restart,
+        tuple(
+            FloorPoint(level.step, level.ratio, level.ratio * level.size if level.size else None)
+            for level in own[released:]
+        ),
+        restart,
+        before[-1].ratio if before else None,
+        is_resized,
+        peak,
+        sizes[-1] if sizes else None,
+        unit,
+    )
+
+
+def _find_released(levels: Sequence[_Level]) -> int:
+    """Return where the levels begin after the floor was last given back without a restart.
+
+    Two points in a row must lie well below half of what it had risen by: one is noise.
+    """
+    noise = _measure_noise(levels)
+    begin, lowest, highest = 0, float("inf"), float("-inf")
+    for index, level in enumerate(levels):
+        following = levels[index + 1].ratio if index + 1 < len(levels) else level.ratio
+        rise, fall = highest - lowest, highest - max(level.ratio, following)
+        is_risen = rise >= max(_MIN_GIVEN_BACK, 6 * noise)
+        if is_risen and fall >= _GIVEN_BACK * rise + max(_MIN_GIVEN_BACK / 2, 4 * noise):
+            begin, lowest, highest = index, level.ratio, level.ratio
+        if level.ratio < lowest:
+            # What came before the lowest point is no rise from it.
+            lowest = highest = level.ratio
+        highest = max(highest, level.ratio)
+    return begin
+
+
+def _measure_noise(levels: Sequence[_Level]) -> float:
+    """Return the robust standard deviation of a point, from the changes between neighbours."""
+    changes = [after.ratio - before.ratio for before, after in itertools.pairwise(levels)]
+    return measure_spread(changes)[1] / math.sqrt(2) if changes else 0.0
+
+
+def _list_trainer_floors(
+    steps: Sequence[StepPoint], first_step: int | None, *, shares_gpus: bool
+) -> list[Floors]:
+    """Return torch's pools as the trainer logs them, in bytes, at the same place in each step."""
+    if not steps:
+        return []
+    begun = first_step if first_step is not None else steps[0].step.step
+    allocated: list[tuple[int, float]] = []
+    fragments: list[tuple[int, float]] = []
+    beyond: list[tuple[int, float]] = []
+    total = 0.0
+    for point in steps:
+        torch = read_figure(point, "memory_allocated")
+        reserved = read_figure(point, "memory_reserved")
+        device = [
+            (rest.device_bytes, rest.device_total_bytes)
+            for engine in point.engines.values()
+            for rest in engine.rests
+            if rest.device_bytes is not None and rest.device_total_bytes
+        ]
+        if torch is not None:
+            allocated.append((point.step.step, torch))
+        if torch is not None and reserved is not None:
+            fragments.append((point.step.step, reserved - torch))
+        if device:
+            used, total = min(device)
+            if reserved is not None and shares_gpus:
+                beyond.append((point.step.step, used - reserved))
+    found: list[Floors] = []
+    for pool, values in ((ALLOCATED, allocated), (FRAGMENTS, fragments), (BEYOND_TORCH, beyond)):
+        if not values or _is_peak(values):
+            continue
+        # Without the device's size, what it started with stands for the pool.
+        size = total or 4 * max(1.0, values[0][1])
+        levels = [_Level(step, value / size, size) for step, value in values]
+        found.append(_make_floors(pool, "bytes", levels, begun, ()))
+    return found
+
+
+def _is_peak(values: Sequence[tuple[int, float]]) -> bool:
+    """Tell whether a figure looks like a peak since the start: it never falls and often stands."""
+    pairs = list(itertools.pairwise(values))
+    stands = sum(after == before for (_, before), (_, after) in pairs)
+    falls = any(after < before for (_, before), (_, after) in pairs)
+    return not falls and stands >= 0.2 * len(pairs) and len(pairs) >= 3

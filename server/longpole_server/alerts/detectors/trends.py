@@ -1,0 +1,104 @@
+"""Whether a figure rises, how fast, and whether it goes on: Mann-Kendall, Theil-Sen, Holm."""
+# scipy's results are typed loosely.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+_Key = TypeVar("_Key", bound=Hashable)
+# A line that explains so much of a series leaves no memory in it worth correcting for.
+_STRAIGHT = 0.95
+_MAX_INFLATION = 4.0
+
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A robust line through a series, and how sure it is that the series rises.
+
+    Attributes:
+        slope: Theil-Sen slope a step; `slope_low` is the lower end of its confidence interval.
+        tau: Kendall's rank correlation with time, 1 when every later point is higher.
+        p_value: One-sided, of the Mann-Kendall test, widened for points that remember the one
+            before (Hamed and Rao 1998, first lag).
+        rise: The line's rise from first to last point.
+    """
+
+    slope: float
+    slope_low: float
+    tau: float
+    p_value: float
+    rise: float
+
+
+def fit_slope(steps: Sequence[float], values: Sequence[float]) -> float:
+    """Return the Theil-Sen slope: the median of the slopes of all pairs; 0 of one point."""
+    if len(values) < 2:
+        return 0.0
+    x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    row, column = np.triu_indices(len(x), 1)
+    return float(np.median((y[column] - y[row]) / (x[column] - x[row])))
+
+
+def measure_trend(
+    steps: Sequence[float], values: Sequence[float], confidence: float = 0.95
+) -> Trend:
+    """Return the trend of a series of three points or more, in the order of time."""
+    x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if np.ptp(y) == 0:
+        return Trend(0.0, 0.0, 0.0, 1.0, 0.0)
+    line = stats.theilslopes(y, x, confidence)
+    test = stats.kendalltau(x, y, alternative="greater")
+    slope = float(line.slope)
+    residuals = y - slope * x - float(line.intercept)
+    return Trend(
+        slope=slope,
+        slope_low=float(line.low_slope),
+        tau=float(test.statistic),
+        p_value=_widen(float(test.pvalue), residuals, y),
+        rise=slope * float(x[-1] - x[0]),
+    )
+
+
+def adjust_holm(p_values: Mapping[_Key, float]) -> dict[_Key, float]:
+    """Return p-values as they count among so many tests (Holm 1979): the family-wise error rate.
+
+    Rejecting where the adjusted value is at most alpha keeps the chance of any false rejection
+    at alpha, however the tests depend on each other.
+    """
+    adjusted: dict[_Key, float] = {}
+    highest = 0.0
+    for rank, key in enumerate(sorted(p_values, key=lambda key: p_values[key])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[key]))
+        adjusted[key] = highest
+    return adjusted
+
+
+def _widen(p_value: float, residuals: _Floats, values: _Floats) -> float:
+    """Return the p-value of as many independent points as the series is worth."""
+    total = float(np.var(values))
+    left = residuals - residuals.mean()
+    power = float(left @ left)
+    if p_value >= 1.0 or power <= (1 - _STRAIGHT) * total * len(values):
+        return p_value
+    memory = float(left[1:] @ left[:-1]) / power
+    if memory <= 0:
+        return p_value
+    inflation = min(_MAX_INFLATION, (1 + memory) / max(1e-9, 1 - memory))
+    return float(stats.norm.sf(stats.norm.isf(p_value) / math.sqrt(inflation)))
+
+
+def measure_shift(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return how likely values as high as `after` are among those of `before` (Mann-Whitney)."""
+    if len(set(before) | set(after)) == 1:
+        return 1.0
+    return float(stats.mannwhitneyu(after, before, alternative="greater").pvalue)

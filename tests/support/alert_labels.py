@@ -1,0 +1,99 @@
+"""Runs whose truth is known, and what the rules made of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from longpole_server.alerts.history import RunContext, StepPoint
+from longpole_server.alerts.replay import replay
+from longpole_server.alerts.rule import Rule
+from longpole_server.model.facts import RunFacts
+
+_NS_PER_DAY = 86_400 * 10**9
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A run and what must be said of it.
+
+    Attributes:
+        expected: Rules that must fire.
+        tolerated: Rules that may fire too: they are true as well.
+        onset_step: Step in which the trouble begins.
+        lost_step: Step by which it is too late, None when there is none.
+    """
+
+    run: RunContext
+    points: Sequence[StepPoint]
+    expected: frozenset[str] = frozenset()
+    tolerated: frozenset[str] = frozenset()
+    onset_step: int | None = None
+    lost_step: int | None = None
+
+    @property
+    def days(self) -> float:
+        """How long the run took."""
+        first, last = self.points[0].step, self.points[-1].step
+        return ((last.end_ns or last.start_ns) - first.start_ns) / _NS_PER_DAY
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rules made of a labelled run.
+
+    Attributes:
+        fired: First step in which each rule fired.
+        missed: Expected rules that did not fire, or too late.
+        false: Firings of rules that were wrong, early ones included.
+    """
+
+    fired: Mapping[str, int] = field(default_factory=dict[str, int])
+    missed: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
+    delay_steps: int | None = None
+    headroom_used: float | None = None
+
+
+def make_run_of(points: Sequence[StepPoint], **fields: Any) -> RunContext:
+    """A live run whose steps these are."""
+    first, last = points[0].step, points[-1].step
+    known: dict[str, Any] = {
+        "facts": RunFacts(first.run_id, "run", **fields.pop("facts", {})),
+        "project": "team",
+        "attempt": first.attempt,
+        "state": "live",
+        "started_ns": first.start_ns,
+        "last_seen_ns": last.end_ns,
+        "first_step": first.step,
+        "last_progress_ns": first.start_ns,
+        "patience_s": 1e6,
+    }
+    return RunContext(**{**known, **fields})
+
+
+def judge_labelled(labelled: Labelled, rules: Sequence[Rule]) -> Outcome:
+    """Replay a labelled run and compare."""
+    _, events = replay(rules, [(labelled.run, labelled.points)])
+    fired: dict[str, int] = {}
+    false: list[str] = []
+    for event in events:
+        if event.kind != "firing" or event.step is None:
+            continue
+        is_early = labelled.onset_step is not None and event.step < labelled.onset_step
+        is_expected = event.rule in labelled.expected and not is_early
+        if is_expected:
+            fired.setdefault(event.rule, event.step)
+        elif event.rule not in labelled.tolerated:
+            false.append(f"{event.rule}@{event.step}")
+    lost = labelled.lost_step
+    missed = tuple(
+        rule
+        for rule in sorted(labelled.expected)
+        if rule not in fired or (lost is not None and fired[rule] > lost)
+    )
+    delay = headroom = None
+    if labelled.expected and not missed and labelled.onset_step is not None:
+        delay = max(fired[rule] for rule in labelled.expected) - labelled.onset_step
+        if lost is not None:
+            headroom = delay / max(1, lost - labelled.onset_step)
+    return Outcome(fired, missed, tuple(false), delay, headroom)
