@@ -172,6 +172,8 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
     )
     rules = [_prove(family, view)[0] for family, _ in ranked[:2]]
     parts = [f"{FAMILY_LABELS[family]} {percent(share)}" for family, share in ranked[:3]]
+    if view.separate_pools and view.wait_share > 0:
+        parts.insert(0, f"{FAMILY_LABELS[WAIT]} {percent(view.wait_share)}")
     listed = " and ".join(", ".join(parts).rsplit(", ", 1))
     near = bool(ranked) and ranked[0][1] > limit - _NEAR_DOMINANCE
     return Decision(

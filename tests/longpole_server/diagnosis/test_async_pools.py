@@ -101,3 +101,11 @@ def test_idle_engines_are_held_back():
     diagnosis = diagnose(RUN, steps)
     assert (diagnosis.verdict, diagnosis.confidence) == ("async.rollout_starved", "high")
     assert diagnosis.recoverable_s_per_step == pytest.approx(100 * 0.7 / 2)
+
+
+def test_engines_that_wait_for_tools_do_not_clear_the_rollout():
+    windows = (EngineWindow("replica-0", 120.0, idle_s=100.0),)
+    step = replace(facts(STARVED, run=RUN), engine_windows=windows)
+    diagnosis = diagnose_step(RUN, step)
+    assert (diagnosis.verdict, diagnosis.confidence) == ("async.trainer_starved", "low")
+    assert "contradicts" in {row.effect for row in diagnosis.evidence}

@@ -1,5 +1,7 @@
 """async.*: which of two separate GPU pools waits for the other."""
 
+from dataclasses import replace
+
 from longpole_server.diagnosis.families import WAIT, rank_families
 from longpole_server.diagnosis.gpu_activity import count_gpus, idle_gpu_seconds
 from longpole_server.diagnosis.overlap import measure_overlap, rollout_idle_ratio
@@ -80,16 +82,17 @@ def _judge_trainer_starved(view: View) -> Proof | None:
             return None
         return Proof(because, (row, *_age_rows(view)), recoverable=recoverable)
     part, source = idle_ratio
+    idle_row = inner("async/rollout_idle_ratio", part, "1", source, Reference("peer", wait))
     if part >= wait:
-        return None
+        if source != "engines":
+            return None
+        # Engines stand idle too while their samples are in tools or being scored.
+        rows = (row, replace(idle_row, effect="contradicts"), *_age_rows(view))
+        return Proof(because, rows, recoverable=recoverable)
     # Without GPUs to count, parts of the step stand for GPU-seconds: pools of unlike size differ.
     return Proof(
         f"{because}, while the rollout side is idle during {percent(part)}",
-        (
-            row,
-            inner("async/rollout_idle_ratio", part, "1", source, Reference("peer", wait)),
-            *_age_rows(view),
-        ),
+        (row, idle_row, *_age_rows(view)),
         inner_agrees=True,
         at_most="medium",
         recoverable=recoverable,
