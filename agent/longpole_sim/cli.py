@@ -10,7 +10,8 @@ from pathlib import Path
 from longpole.options import OptionParser
 from longpole_sim.cluster import Cluster
 from longpole_sim.demo import DemoError, DemoSettings, default_run_id, run_demo
-from longpole_sim.scenarios import DEFAULT_SCENARIO, SCENARIOS
+from longpole_sim.library import LIBRARY
+from longpole_sim.scenarios import DEFAULT_SCENARIO
 from longpole_sim.workload import make_run
 
 _DEFAULT_SERVER = "http://127.0.0.1:8470"
@@ -80,7 +81,7 @@ def _make_parser() -> OptionParser:
     )
     parser.add_argument(
         "--scenario",
-        choices=sorted(SCENARIOS),
+        choices=sorted(LIBRARY),
         default=DEFAULT_SCENARIO,
         metavar="NAME",
         help=f"what is wrong with the run, see below; default {DEFAULT_SCENARIO}",
@@ -107,7 +108,7 @@ def _make_parser() -> OptionParser:
 
 
 def _describe_scenarios() -> list[str]:
-    return [f"  {item.name:<20} {item.title}" for item in SCENARIOS.values()]
+    return [f"  {item.name:<20} {item.title}" for item in LIBRARY.values()]
 
 
 def _server(text: str) -> str:

@@ -35,15 +35,19 @@ class GpuFile:
         self._written_s: float | None = None
 
     def write(
-        self, now_s: float, stage: str, levels: Mapping[int, GpuLevels], pid: int | None = None
+        self,
+        now_s: float,
+        stage: str,
+        levels: Mapping[int, GpuLevels],
+        pids: Mapping[int, int] | None = None,
     ) -> None:
         """Write the levels by GPU index.
 
         Args:
             now_s: A monotonic clock, for the temperatures.
             stage: What the trainer does, for people who read the file.
-            levels: By index of the GPU on this node.
-            pid: The process that holds the GPUs' memory, None when none does.
+            levels: By index of the GPU on this node; a GPU without is not shown at all.
+            pids: The processes that hold the GPUs' memory, by index of the GPU.
         """
         elapsed_s = 0.0 if self._written_s is None else now_s - self._written_s
         self._written_s = now_s
@@ -56,8 +60,8 @@ class GpuFile:
                 "memory_total_bytes": GPU_MEMORY_BYTES,
                 "levels": self._sample(index, levels[index], elapsed_s),
             }
-            if pid is not None:
-                entry["pid"] = pid
+            if pids and index in pids:
+                entry["pid"] = pids[index]
             gpus.append(entry)
         self._replace(json.dumps({"version": VERSION, "stage": stage, "gpus": gpus}))
 

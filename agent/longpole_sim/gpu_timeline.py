@@ -29,11 +29,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class GpuTimeline:
-    """Levels of every GPU over a step and what follows it, without holes, from second 0."""
+    """Levels of every GPU over a step and what follows it, without holes, from second 0.
+
+    Attributes:
+        lost: GPUs that show nothing any more.
+    """
 
     segments: Mapping[Gpu, Sequence[Segment]]
     stages: Sequence[StagePlan]
     incident_start_s: float = math.inf
+    lost: frozenset[Gpu] = frozenset()
 
     def mean_levels(self, gpu: Gpu, start_s: float, end_s: float) -> GpuLevels:
         """Return a GPU's levels averaged over a window, as sampled counters are.
@@ -81,13 +86,20 @@ def make_timeline(run: Run, plan: StepPlan) -> GpuTimeline:
         by_gpu.update(dict.fromkeys(run.cluster.trainer_gpus, segments))
     _add_fault(run, plan, by_gpu)
     incident_start_s = plan.stages[-1].start_s if plan.incident else math.inf
-    return GpuTimeline(by_gpu, stages, incident_start_s)
+    return GpuTimeline(by_gpu, stages, incident_start_s, _lost_gpus(run, plan))
 
 
 def faulty_gpu(run: Run) -> Gpu | None:
     """Return the GPU that is unlike the others, None where all are alike."""
     fault = run.scenario.fault
     return None if fault is None else run.cluster.gpus[fault.index % run.cluster.gpu_count]
+
+
+def _lost_gpus(run: Run, plan: StepPlan) -> frozenset[Gpu]:
+    fault, gpu = run.scenario.fault, faulty_gpu(run)
+    if fault is None or gpu is None or fault.kind != "lost" or plan.step < fault.step:
+        return frozenset()
+    return frozenset({gpu})
 
 
 def _add_fault(run: Run, plan: StepPlan, by_gpu: dict[Gpu, Sequence[Segment]]) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from longpole_sim.cluster import Cluster, Gpu
 from longpole_sim.gpu_file import GpuFile
@@ -19,10 +19,10 @@ class Painter:
     Args:
         cluster: The nodes and GPUs.
         files: One per node, in order.
-        pids: The process on each node that holds the GPUs' memory.
+        pids: The process that holds each GPU's memory.
     """
 
-    def __init__(self, cluster: Cluster, files: Sequence[GpuFile], pids: Sequence[int]) -> None:
+    def __init__(self, cluster: Cluster, files: Sequence[GpuFile], pids: Mapping[Gpu, int]) -> None:
         self._cluster = cluster
         self._files = files
         self._pids = pids
@@ -58,10 +58,10 @@ class Painter:
         from_s = max(0.0, self._painted_s - origin_s)
         to_s = max(from_s, now_s - origin_s)
         stage = timeline.stage_at(to_s)
-        for node, (file, pid) in enumerate(zip(self._files, self._pids, strict=True)):
-            levels = {
-                index: timeline.mean_levels(Gpu(node, index), from_s, to_s)
-                for index in range(self._cluster.gpus_per_node)
-            }
-            file.write(now_s, stage, levels, pid)
+        for node, file in enumerate(self._files):
+            gpus = [Gpu(node, index) for index in range(self._cluster.gpus_per_node)]
+            shown = [gpu for gpu in gpus if gpu not in timeline.lost]
+            levels = {gpu.index: timeline.mean_levels(gpu, from_s, to_s) for gpu in shown}
+            pids = {gpu.index: self._pids[gpu] for gpu in shown if gpu in self._pids}
+            file.write(now_s, stage, levels, pids)
         self._painted_s = now_s

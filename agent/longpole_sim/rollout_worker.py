@@ -1,6 +1,7 @@
 """The process on each node that holds the GPUs and reports the trajectories it made."""
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 import longpole
+from longpole.conventions import attributes as names
+from longpole_sim.engine_report import INTERVAL_S, EngineReporter
+from longpole_sim.engine_series import EngineMeter
 from longpole_sim.nodes import NodeAddress
 from longpole_sim.plan import TrajectoryPlan
 from longpole_sim.run_identity import SYSTEM, RunIdentity
@@ -22,10 +26,11 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """The trajectories of the next rollout."""
+    """The trajectories of the next rollout; those that end later than `until_s` end elsewhere."""
 
     step: int
     trajectories: tuple[TrajectoryPlan, ...]
+    until_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,14 @@ class RolloutWorkers:
 
     def __init__(self, identity: RunIdentity, addresses: Sequence[NodeAddress]) -> None:
         context = multiprocessing.get_context("spawn")
+        self._nodes: list[int] = []
         self._connections: list[Connection] = []
         self._processes: list[SpawnProcess] = []
+        nodes = {replica.node for replica in identity.run.cluster.replicas}
         for address in addresses:
+            if address.node not in nodes:
+                continue
+            self._nodes.append(address.node)
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=run_rollout_worker,
@@ -67,15 +77,18 @@ class RolloutWorkers:
             connection.recv()
 
     @property
-    def pids(self) -> list[int]:
-        """Process ids in the order of the nodes."""
-        return [process.pid or 0 for process in self._processes]
+    def pids(self) -> dict[int, int]:
+        """Process ids by node."""
+        pids = (process.pid or 0 for process in self._processes)
+        return dict(zip(self._nodes, pids, strict=True))
 
-    def prepare(self, step: int, trajectories: Sequence[TrajectoryPlan]) -> None:
+    def prepare(
+        self, step: int, trajectories: Sequence[TrajectoryPlan], until_s: float = math.inf
+    ) -> None:
         """Hand each worker the trajectories of its node."""
-        for node, connection in enumerate(self._connections):
+        for node, connection in zip(self._nodes, self._connections, strict=True):
             own = tuple(item for item in trajectories if item.node == node)
-            connection.send(Prepare(step, own))
+            connection.send(Prepare(step, own, until_s))
 
     def go(self, origin_ns: int) -> None:
         """Start the prepared rollout."""
@@ -103,28 +116,48 @@ def run_rollout_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tie_to_parent(parent_pid)
     cluster = identity.run.cluster
+    gpus = [gpu for replica in cluster.replicas for gpu in replica.gpus if gpu.node == address.node]
+    role = "rollout" if cluster.trainer_gpu_count else "hybrid"
     longpole.init(
         identity.run_id,
         identity.project,
         system=SYSTEM,
-        role="hybrid",
+        role=role,
         attempt=identity.attempt,
-        gpu_ids=cluster.node_gpu_uuids(address.node),
+        gpu_ids=[cluster.gpu_uuid(gpu) for gpu in gpus],
         endpoint=address.endpoint,
         instance=f"rollout-{address.node}",
         host=address.host,
     )
     connection.send(Ready())
     try:
-        _report(connection)
+        _report(connection, _make_reporter(identity, address, role))
     except EOFError:
         # The trainer died; a worker whose GPU group is gone dies with it.
         os._exit(1)
     longpole.shutdown(timeout_s=_FLUSH_SECONDS)
 
 
-def _report(connection: Connection) -> None:
-    """Report every trajectory when it ends, until told to stop.
+def _make_reporter(identity: RunIdentity, address: NodeAddress, role: str) -> EngineReporter:
+    run = identity.run
+    replicas = [replica for replica in run.cluster.replicas if replica.node == address.node]
+    resource: dict[str, str | int] = {
+        names.RUN_ID: identity.run_id,
+        names.RUN_ATTEMPT: identity.attempt,
+        names.PROJECT: identity.project,
+        names.SYSTEM: SYSTEM,
+        names.ROLE: role,
+        names.SERVICE_NAME: "vllm",
+        names.SERVICE_INSTANCE_ID: f"rollout-{address.node}",
+        names.HOST_NAME: address.host,
+        names.PROCESS_PID: os.getpid(),
+    }
+    meters = {replica.name: EngineMeter(run.scenario, replica) for replica in replicas}
+    return EngineReporter(address.endpoint, resource, meters, time.time_ns())
+
+
+def _report(connection: Connection, engines: EngineReporter) -> None:
+    """Report every trajectory when it ends, and the engines every second, until told to stop.
 
     Raises:
         EOFError: The trainer is gone.
@@ -132,11 +165,12 @@ def _report(connection: Connection) -> None:
     prepared = Prepare(0, ())
     origin_ns = 0
     due: list[TrajectoryPlan] = []
+    next_reading_ns = time.time_ns()
     while True:
-        wait_s = None
+        wait_s = (next_reading_ns - time.time_ns()) / 1e9
         if due:
-            wait_s = max(0.0, (origin_ns - time.time_ns()) / 1e9 + due[-1].end_s)
-        if connection.poll(wait_s):
+            wait_s = min(wait_s, (origin_ns - time.time_ns()) / 1e9 + due[-1].end_s)
+        if connection.poll(max(0.0, wait_s)):
             message = connection.recv()
             if isinstance(message, Stop):
                 return
@@ -144,13 +178,25 @@ def _report(connection: Connection) -> None:
                 prepared = message
             elif isinstance(message, Go):
                 origin_ns = message.origin_ns
-                due = sorted(prepared.trajectories, key=lambda item: item.end_s, reverse=True)
-        elif due:
-            report_trajectory(prepared.step, due.pop(), origin_ns)
+                engines.show(prepared.step, prepared.trajectories, origin_ns)
+                due = _due(prepared)
+            continue
+        now_ns = time.time_ns()
+        while due and origin_ns + due[-1].end_s * 1e9 <= now_ns:
+            report_trajectory(due.pop(), origin_ns)
+        if now_ns >= next_reading_ns:
+            engines.send(now_ns)
+            next_reading_ns = now_ns + round(INTERVAL_S * 1e9)
 
 
-def report_trajectory(step: int, plan: TrajectoryPlan, origin_ns: int) -> None:
-    """Send one trajectory whose step began at `origin_ns`."""
+def _due(prepared: Prepare) -> list[TrajectoryPlan]:
+    """Return the trajectories to report, the next one last."""
+    ending = [item for item in prepared.trajectories if 0 < item.end_s <= prepared.until_s]
+    return sorted(ending, key=lambda item: item.end_s, reverse=True)
+
+
+def report_trajectory(plan: TrajectoryPlan, origin_ns: int) -> None:
+    """Send one trajectory whose times count from `origin_ns`."""
 
     def at(second: float) -> int:
         return origin_ns + round(second * 1e9)
@@ -159,13 +205,14 @@ def report_trajectory(step: int, plan: TrajectoryPlan, origin_ns: int) -> None:
         plan.trajectory_id,
         start_ns=at(plan.start_s),
         end_ns=at(plan.end_s),
-        step=step,
+        step=plan.step,
         phase=plan.phase,
         group_id=plan.group_id,
         generate_s=plan.seconds("generate"),
         tool_s=plan.seconds("tool"),
         score_s=plan.seconds("score"),
         queue_s=plan.seconds("queue"),
+        paused_s=plan.paused_s,
         input_tokens=plan.input_tokens,
         output_tokens=plan.output_tokens,
         turns=plan.turns,
@@ -173,7 +220,9 @@ def report_trajectory(step: int, plan: TrajectoryPlan, origin_ns: int) -> None:
         status=plan.status,
         reward=plan.reward,
         policy_version_start=plan.policy_version,
-        policy_version_end=plan.policy_version,
+        policy_version_end=plan.policy_version
+        if plan.policy_version_end is None
+        else plan.policy_version_end,
         replica=plan.replica,
         parts=[(part.kind, part.name, at(part.start_s), at(part.end_s)) for part in plan.parts],
     )

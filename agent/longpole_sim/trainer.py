@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 
 import longpole
 from longpole.conventions.stages import GEN, TESTING
+from longpole_sim.cluster import Gpu
 from longpole_sim.gpu_file import GpuFile
 from longpole_sim.gpu_timeline import make_timeline
 from longpole_sim.nodes import NodeAddress
@@ -18,6 +19,7 @@ from longpole_sim.rollout_worker import RolloutWorkers
 from longpole_sim.run_identity import SYSTEM, SYSTEM_VERSION, RunIdentity, describe_config
 from longpole_sim.scalars import step_scalars
 from longpole_sim.tether import tie_to_parent
+from longpole_sim.trainer_ranks import TrainerRanks
 from longpole_sim.workload import plan_run
 
 # Exit status of a trainer that a scenario lets crash.
@@ -86,7 +88,8 @@ class _Trainer:
         self._init_sdk()
         self._workers = RolloutWorkers(settings.identity, settings.addresses)
         files = [GpuFile(item.gpu_path, cluster, item.node) for item in settings.addresses]
-        self._painter = Painter(cluster, files, self._workers.pids)
+        self._ranks = TrainerRanks(settings.identity, settings.addresses)
+        self._painter = Painter(cluster, files, self._pids())
 
     def run(self) -> None:
         self._control.send(TrainerReady())
@@ -97,10 +100,23 @@ class _Trainer:
             self._end()
         self._control.send(TrainerFinished(sum(longpole.stats().dropped.values())))
 
+    def _pids(self) -> dict[Gpu, int]:
+        """Return the process that holds each GPU's memory."""
+        cluster = self._run.cluster
+        held = {
+            gpu: self._workers.pids[replica.node]
+            for replica in cluster.replicas
+            for gpu in replica.gpus
+        }
+        if cluster.trainer_gpu_count:
+            held |= {gpu: self._ranks.pids[gpu.node] for gpu in cluster.trainer_gpus}
+        return held
+
     def _end(self) -> None:
         """Send everything and say that the run is finished; windows still open stay open."""
         self._painter.close()
         self._workers.stop()
+        self._ranks.stop()
         longpole.shutdown("finished", timeout_s=_FLUSH_SECONDS)
 
     def _init_sdk(self) -> None:
@@ -113,22 +129,30 @@ class _Trainer:
             system=SYSTEM,
             system_version=SYSTEM_VERSION,
             algorithm=self._run.scenario.algorithm,
-            mode="sync",
+            mode=self._run.scenario.mode,
             role="controller",
             attempt=identity.attempt,
             gpu_count=self._run.cluster.gpu_count,
-            model_name=model.name,
-            model_config=model.huggingface_config(),
+            model_name=model.name if self._run.scenario.tells_model else None,
+            model_config=model.huggingface_config() if self._run.scenario.tells_model else None,
+            staleness_bound=self._run.scenario.staleness_bound,
+            staleness_basis="versions" if self._run.scenario.staleness_bound is not None else None,
             config=describe_config(self._run),
             endpoint=first.endpoint,
             host=first.host,
         )
 
     def _run_step(self, plan: StepPlan) -> None:
-        self._workers.prepare(plan.step, plan.trajectories)
+        is_apart = self._run.scenario.separate_pools
+        if is_apart:
+            self._workers.prepare(plan.step, plan.rollout, plan.next_s)
+        else:
+            self._workers.prepare(plan.step, plan.trajectories)
         self._painter.show(make_timeline(self._run, plan))
         seconds: dict[str, float] = {}
         started_ns = time.time_ns()
+        if is_apart:
+            self._workers.go(started_ns)
         with longpole.step(plan.step) as window:
             ended_s = 0.0
             for stage in plan.stages:
@@ -160,8 +184,9 @@ class _Trainer:
             with longpole.stage(stage.stage, method=stage.method, bytes=stage.num_bytes):
                 self._run_phases(stage)
         else:
-            with longpole.stage(stage.stage):
-                if stage.stage in {GEN, TESTING}:
+            with longpole.stage(stage.stage), self._ranks.at(stage.stage, plan.step):
+                is_apart = self._run.scenario.separate_pools
+                if stage.stage in {GEN, TESTING} and not is_apart:
                     # Trajectories count from the start of the step: as planned, seen from here.
                     self._workers.go(time.time_ns() - round(stage.start_s * 1e9))
                 self._sleep(stage.duration_s)

@@ -16,6 +16,7 @@ import pytest
 
 from longpole.conventions import attributes as names
 from longpole_sim import Cluster, make_run, plan_run
+from longpole_sim.engine_series import COUNTERS, GAUGES
 from support.sim_fake_server import FakeServer, run_fake_server
 
 pytestmark = pytest.mark.integration
@@ -79,6 +80,7 @@ def test_a_run_arrives_as_planned(server: FakeServer, tmp_path: Path) -> None:
     assert json.loads(ready.read_text()) == {"run_id": RUN_ID, "url": url, "pid": process.pid}
     check_against_plan(server)
     check_gpus(server)
+    check_engines(server)
 
 
 def check_against_plan(server: FakeServer) -> None:
@@ -114,6 +116,14 @@ def check_against_plan(server: FakeServer) -> None:
     assert {(1, "timing_s/gen"), (2, "perf/mfu/actor"), (2, "timing_s/step")} <= points
 
 
+def check_engines(server: FakeServer) -> None:
+    readings = [point for point in server.received.points if point.name.startswith("vllm:")]
+    assert {point.name for point in readings} == {*GAUGES, *COUNTERS}
+    replicas = {point.attributes[names.SERVICE_INSTANCE_ID] for point in readings}
+    assert replicas == {replica.name for replica in CLUSTER.replicas}
+    assert {point.resource[names.RUN_ID] for point in readings} == {RUN_ID}
+
+
 def check_gpus(server: FakeServer) -> None:
     ids = {*CLUSTER.node_gpu_uuids(0), *CLUSTER.node_gpu_uuids(1)}
     sampled = {
@@ -122,6 +132,35 @@ def check_gpus(server: FakeServer) -> None:
     assert sampled == ids
     announced = {span.resource[names.GPU_IDS] for span in server.received.named("rl.trajectory")}
     assert announced == {CLUSTER.node_gpu_uuids(0), CLUSTER.node_gpu_uuids(1)}
+
+
+def test_pools_of_their_own_are_reported_by_processes_of_their_own(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    arguments = ("--steps", "2", "--speed", "5", "--scenario", "async_long_tail")
+    with run_demo(server, tmp_path, *arguments) as process:
+        _, complaints = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, complaints) == (0, "")
+    run = make_run("async_long_tail", 0, cluster=CLUSTER, speed=5.0)
+    received = server.received
+    gpus_of_role = {
+        str(span.resource[names.ROLE]): span.resource.get(names.GPU_IDS) for span in received.spans
+    }
+    assert set(gpus_of_role) == {"controller", "trainer", "rollout"}
+    trainer_ids = tuple(run.cluster.gpu_uuid(gpu) for gpu in run.cluster.trainer_gpus)
+    assert gpus_of_role["trainer"] == trainer_ids
+    rollout_ids = gpus_of_role["rollout"]
+    assert isinstance(rollout_ids, tuple)
+    assert not set(trainer_ids) & set(rollout_ids)
+    assert {span.resource[names.MODE] for span in received.named("rl.loop")} == {"fully_async"}
+    samples = received.named("rl.trajectory")
+    for plan in plan_run(run, 2):
+        sent = {
+            span.attributes[names.TRAJECTORY_ID]
+            for span in samples
+            if span.attributes[names.ITERATION] == plan.step
+        }
+        assert sent == {item.trajectory_id for item in plan.trajectories}
 
 
 def test_ctrl_c_ends_everything_and_half_a_step_is_not_reported(

@@ -17,7 +17,7 @@ def test_levels_are_columns_of_gpu_samples() -> None:
 
 def test_the_file_holds_what_the_agent_reads(tmp_path: Path) -> None:
     path = tmp_path / "gpus.json"
-    GpuFile(path, CLUSTER, 0).write(0.0, "gen", {0: GpuLevels(), 1: GpuLevels()}, pid=42)
+    GpuFile(path, CLUSTER, 0).write(0.0, "gen", {0: GpuLevels(), 1: GpuLevels()}, {0: 42})
     content = json.loads(path.read_text())
     assert content["version"] == 1
     assert content["stage"] == "gen"

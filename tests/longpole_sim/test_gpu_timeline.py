@@ -116,3 +116,25 @@ def test_validation_decodes_too() -> None:
     start_s, _ = window(plan, "testing")
     levels = make_timeline(run, plan).mean_levels(GPUS[0], start_s + 0.1, start_s + 0.3)
     assert levels.dram_active_ratio > 0.3
+
+
+def test_a_lost_gpu_shows_nothing_and_an_idle_one_nothing_of_use() -> None:
+    run = make_run("gpu_lost", 5, cluster=CLUSTER)
+    lost = [make_timeline(run, plan).lost for plan in plan_run(run, 4)]
+    assert [len(gpus) for gpus in lost] == [0, 0, 1, 1]
+    _, plan, timeline = first_step("gpu_idle")
+    busy = [timeline.mean_levels(gpu, 0.0, plan.duration_s).utilization_ratio for gpu in GPUS]
+    assert sum(ratio == 0.0 for ratio in busy) == 1
+
+
+def test_pools_of_their_own_work_at_the_same_time() -> None:
+    run = make_run("async_long_tail", 5, cluster=CLUSTER)
+    plan = list(plan_run(run, 3))[-1]
+    timeline = make_timeline(run, plan)
+    update = window(plan, "update_actor")
+    trainer = timeline.mean_levels(run.cluster.trainer_gpus[0], *update)
+    rollout = timeline.mean_levels(run.cluster.replicas[0].gpus[0], *update)
+    assert trainer.tensor_active_ratio > 0.3 > rollout.tensor_active_ratio
+    assert rollout.dram_active_ratio > 0.3
+    waiting = timeline.mean_levels(run.cluster.trainer_gpus[0], *window(plan, "gen"))
+    assert waiting.utilization_ratio == 0.0

@@ -26,7 +26,7 @@ def test_files_follow_the_timeline(tmp_path: Path) -> None:
     run = make_run("hang", cluster=CLUSTER, speed=4.0)
     plans = list(plan_run(run))
     files = [GpuFile(tmp_path / f"{node}.json", CLUSTER, node) for node in range(2)]
-    painter = Painter(CLUSTER, files, [101, 102])
+    painter = Painter(CLUSTER, files, {gpu: 101 + gpu.node for gpu in CLUSTER.gpus})
     try:
         assert not list(tmp_path.iterdir())
         painter.show(make_timeline(run, plans[-1]))
@@ -42,7 +42,7 @@ def test_files_follow_the_timeline(tmp_path: Path) -> None:
 def test_after_closing_the_files_stay_as_they_are(tmp_path: Path) -> None:
     run = make_run(cluster=CLUSTER)
     file = GpuFile(tmp_path / "0.json", CLUSTER, 0)
-    painter = Painter(CLUSTER, [file], [1])
+    painter = Painter(CLUSTER, [file], {})
     painter.show(make_timeline(run, next(plan_run(run))))
     read_until(file.path, "gen")
     painter.close()

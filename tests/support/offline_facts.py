@@ -26,7 +26,8 @@ from longpole_server.model.facts import (
 from longpole_server.model.records import StageSpan
 from longpole_server.model.step import StageTime
 from longpole_sim.cluster import GPU_MODEL, Gpu, Replica
-from longpole_sim.gpu_timeline import faulty_gpu, make_timeline
+from longpole_sim.engine_series import DEFAULT_CAPACITY, kv_leaked, kv_pool
+from longpole_sim.gpu_timeline import make_timeline
 from longpole_sim.levels import REASON_THERMAL
 from longpole_sim.plan import PartPlan, StepPlan, TrajectoryPlan
 from longpole_sim.rollout import PREEMPTED
@@ -36,9 +37,6 @@ from longpole_sim.workload import Run
 NS = 1_000_000_000
 # Any wall clock will do; this one is in 2025.
 ORIGIN_NS = 1_750_000_000 * NS
-# Most of what an engine's KV cache holds when nothing limits it, per GPU.
-_ROOM_PER_GPU = 100_000.0
-_DEFAULT_CAP = 256
 _BUSY_RATIO = 0.05
 _THERMAL = "hw_thermal_slowdown"
 _LEVELS = (
@@ -259,7 +257,7 @@ def _lanes(run: Run, plan: StepPlan) -> list[_Lane]:
     timeline = make_timeline(run, plan)
     grouped: dict[int, list[Gpu]] = {}
     for gpu in run.cluster.gpus:
-        if not _is_lost(run, plan, gpu):
+        if gpu not in timeline.lost:
             grouped.setdefault(id(timeline.segments[gpu]), []).append(gpu)
     lanes: list[_Lane] = []
     for gpus in grouped.values():
@@ -282,16 +280,6 @@ def _role(run: Run, gpu: Gpu) -> str:
     if not run.cluster.trainer_gpu_count:
         return "hybrid"
     return "trainer" if gpu in run.cluster.trainer_gpus else "rollout"
-
-
-def _is_lost(run: Run, plan: StepPlan, gpu: Gpu) -> bool:
-    fault = run.scenario.fault
-    return (
-        fault is not None
-        and fault.kind == "lost"
-        and plan.step >= fault.step
-        and gpu == faulty_gpu(run)
-    )
 
 
 def _gpu_windows(
@@ -417,16 +405,11 @@ def _engine_window(
         prompt_tokens=float(prompt_tokens),
         prefix_hit_ratio=cached_tokens / prompt_tokens if prompt_tokens else None,
         idle_s=idle_s,
-        capacity=float(cap * len(replica.gpus) if cap is not None else _DEFAULT_CAP),
+        capacity=float(cap * len(replica.gpus) if cap is not None else DEFAULT_CAPACITY),
         recomputed_tokens=_recomputed_tokens(parts),
         prefill_ratio=_prefill_ratio(run, replica, begun, seconds - idle_s),
-        kv_usage_idle_ratio=_leaked(run, plan) if idle_s > 0 else None,
+        kv_usage_idle_ratio=kv_leaked(run.scenario, plan.step) if idle_s > 0 else None,
     )
-
-
-def _leaked(run: Run, plan: StepPlan) -> float:
-    """Return what is never given back of the KV cache, as a part of it."""
-    return min(1.0, run.scenario.kv_floor_per_step * (plan.step - run.scenario.first_step))
 
 
 def _recomputed_tokens(parts: Sequence[PartPlan]) -> float:
@@ -478,18 +461,12 @@ def _kv_usage(
     done = (times - rows[:, 0][:, None]) / length
     inside = (done >= 0) & (done < 1)
     used = np.where(inside, rows[:, 3][:, None] + rows[:, 2][:, None] * done, 0.0).sum(axis=0)
-    room = run.scenario.kv_tokens
     largest = float(used.max(initial=0.0))
-    room = _ROOM_PER_GPU if room is None else room
-    pool = room * len(replica.gpus)
-    if run.scenario.kv_fill is not None:
-        pool = max(1.0, largest / run.scenario.kv_fill)
-    elif run.scenario.kv_tokens is None:
-        pool = max(pool, 2.0 * largest)
-    floor = _leaked(run, plan)
+    pool = kv_pool(run.scenario, replica, largest)
+    leaked = kv_leaked(run.scenario, plan.step)
     return (
-        min(1.0, float(used.mean()) / pool + floor),
-        min(1.0, largest / pool + floor),
+        min(1.0, float(used.mean()) / pool + leaked),
+        min(1.0, largest / pool + leaked),
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
@@ -97,6 +98,10 @@ def _make_handler(received: Received) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
+            if self.headers.get("content-type") == "application/json":
+                # Engines' metrics are the only ones that come as JSON.
+                request = json_format.Parse(body, ExportMetricsServiceRequest())
+                body = request.SerializeToString()
             _DECODERS[self.path](received, body)
             self._answer(b"")
 
