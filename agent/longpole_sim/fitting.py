@@ -46,7 +46,8 @@ CONDITIONS: Mapping[str, Fits] = MappingProxyType(
         "stage.overlap": lambda scenario: scenario.overlap_ratio > 0,
         "mfu.impossible": lambda scenario: scenario.reported_mfu == "impossible",
         "mfu.unknown": lambda scenario: scenario.reported_mfu != "true",
-        "imbalance.dp": lambda scenario: scenario.dp_imbalance > 1.1,
+        # Few samples that are left over cannot be balanced.
+        "imbalance.dp": lambda scenario: scenario.dp_imbalance > 1.1 or scenario.filtered_ratio > 0,
         "imbalance.replica": lambda scenario: (
             scenario.slow_replica_speed < 1.0
             or scenario.crowded_replica != 1.0

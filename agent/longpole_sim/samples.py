@@ -142,9 +142,10 @@ def _draft(
         filtered = batch.phase == "train" and generator.random() < scenario.filtered_ratio
         for i in range(batch.group_size):
             tokens = _length(response, difficulty, generator)
-            request = _request(scenario, tokens, generator)
             unread = _unread_tokens(scenario, cluster, batch, i, prompt_tokens)
             shared = batch.group_size if scenario.prefix_cache else 1
+            kept = prompt_tokens / shared
+            request = _request(scenario, tokens, generator, kept, unread)
             drafts.append(
                 _Draft(
                     f"{batch.phase}-{batch.step}-{replica.index}-{group}-{i}",
@@ -152,7 +153,7 @@ def _draft(
                     prompt_tokens,
                     prompt_tokens - unread,
                     accuracy,
-                    replace(request, prompt_tokens=prompt_tokens / shared, prefill_tokens=unread),
+                    request,
                     tokens >= response.cap,
                     filtered,
                 )
@@ -184,12 +185,24 @@ def _seconds(latency: Latency, generator: random.Random) -> float:
     return latency.median_s * math.exp(latency.sigma * generator.gauss(0.0, 1.0))
 
 
-def _request(scenario: Scenario, tokens: int, generator: random.Random) -> Request:
+def _request(
+    scenario: Scenario,
+    tokens: int,
+    generator: random.Random,
+    prompt_tokens: float,
+    prefill_tokens: float,
+) -> Request:
     tools = scenario.tools
     num_calls = generator.randint(tools.min_calls, tools.max_calls) if tools else 0
     score_s = _seconds(scenario.score, generator)
     if tools is None or num_calls == 0:
-        return Request((tokens,), score_s=score_s, score_name=scenario.score.name)
+        return Request(
+            (tokens,),
+            score_s=score_s,
+            score_name=scenario.score.name,
+            prompt_tokens=prompt_tokens,
+            prefill_tokens=prefill_tokens,
+        )
     last = min(tools.last_turn_tokens, max(1, tokens // 2))
     first = max(1, (tokens - last) // num_calls)
     return Request(
@@ -198,6 +211,8 @@ def _request(scenario: Scenario, tokens: int, generator: random.Random) -> Reque
         tool_name=tools.call.name,
         score_s=score_s,
         score_name=scenario.score.name,
+        prompt_tokens=prompt_tokens,
+        prefill_tokens=prefill_tokens,
     )
 
 

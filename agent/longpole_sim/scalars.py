@@ -197,7 +197,10 @@ def _share(values: Sequence[int], cap: int) -> float:
 
 
 def _agent_loop(plan: StepPlan) -> dict[str, float]:
-    """Seconds per trajectory as verl's agent loop sums them; all under the prefix `timing_s/`."""
+    """Seconds per trajectory as verl's agent loop sums them; all under the prefix `timing_s/`.
+
+    Of all that was generated, before anything is filtered.
+    """
     measures: tuple[tuple[str, Callable[[TrajectoryPlan], float]], ...] = (
         ("num_preempted", lambda item: item.preemptions),
         ("generate_sequences", lambda item: item.seconds("generate") + item.seconds("queue")),
@@ -205,10 +208,10 @@ def _agent_loop(plan: StepPlan) -> dict[str, float]:
         ("compute_score", lambda item: item.seconds("score")),
     )
     prefix = "timing_s/agent_loop"
-    slowest = max(plan.trained, key=lambda item: item.duration_s)
+    slowest = max(plan.trajectories, key=lambda item: item.duration_s)
     scalars: dict[str, float] = {}
     for name, measure in measures:
-        values = [measure(item) for item in plan.trained]
+        values = [measure(item) for item in plan.trajectories]
         scalars[f"{prefix}/{name}/min"] = min(values)
         scalars[f"{prefix}/{name}/max"] = max(values)
         scalars[f"{prefix}/{name}/mean"] = statistics.fmean(values)

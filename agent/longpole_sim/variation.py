@@ -15,7 +15,7 @@ from typing import Any
 from longpole_sim.cluster import Cluster
 from longpole_sim.library import LIBRARY
 from longpole_sim.plan import StepPlan
-from longpole_sim.scenario import Scenario
+from longpole_sim.scenario import Mode, Scenario
 from longpole_sim.seeding import random_for
 from longpole_sim.truth import Truth, find_truth
 from longpole_sim.workload import Run, make_run, plan_run
@@ -26,9 +26,12 @@ _FIRST_STEPS = 3
 _POOL_SHAPES = ((2, 8, 16), (2, 8, 12), (4, 8, 8), (8, 8, 4))
 _SHAPES = ((1, 8, 32), (1, 8, 16), (2, 8, 16), (2, 4, 24), (4, 8, 8), (2, 8, 12), (8, 8, 4))
 # Every amount is up to this much larger or smaller, as a logarithm.
-_SPREAD = 0.18
+_SPREAD = 0.28
 _USUAL_SAMPLES_PER_GPU = 32
 _GROUP_SIZES = (4, 8, 16)
+_POOL_MODES: tuple[Mode, ...] = ("fully_async", "fully_async", "separate_async", "one_step_off")
+# Modes that only verl's newer trainer has.
+_V1_MODES = ("colocate_async", "separate_async")
 # Seconds that are not the model's: they grow with the scale of the run like everything else.
 _SECONDS = ("reward_s", "sleep_wake_s", "prepare_s", "collect_s", "controller_s", "checkpoint_s")
 _KNOBS = ("prompt", "response", "decode_speed", "actor_mfu", "infer_mfu", "sync", *_SECONDS)
@@ -163,13 +166,11 @@ def _habits(base: Scenario, scenario: Scenario, chance: random.Random) -> Scenar
     """Return the scenario with choices that its verdict does not depend on."""
     is_outside = base.verdict == "overhead.outside"
     mode = scenario.mode
-    if mode == "sync" and chance.random() < 0.25:
+    if base.pools is not None and base.lag == 1 and not base.lag_per_step:
+        mode = chance.choice(_POOL_MODES)
+    elif base.pools is None and chance.random() < 0.25:
         mode = "colocate_async"
-    elif mode == "fully_async" and base.staleness_bound == 4 and chance.random() < 0.5:
-        mode = chance.choice(("one_step_off", "separate_async"))
-    elif mode == "fully_async":
-        mode = "separate_async"
-    trainer = "v1" if mode in {"colocate_async", "separate_async"} else scenario.trainer
+    trainer = "v1" if mode in _V1_MODES else "v0"
     if mode == "sync" and chance.random() < 0.3:
         trainer = "v1"
     return dataclasses.replace(

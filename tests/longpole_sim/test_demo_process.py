@@ -152,7 +152,7 @@ def test_pools_of_their_own_are_reported_by_processes_of_their_own(
     rollout_ids = gpus_of_role["rollout"]
     assert isinstance(rollout_ids, tuple)
     assert not set(trainer_ids) & set(rollout_ids)
-    assert {span.resource[names.MODE] for span in received.named("rl.loop")} == {"fully_async"}
+    assert {span.resource[names.MODE] for span in received.named("rl.loop")} == {"separate_async"}
     samples = received.named("rl.trajectory")
     for plan in plan_run(run, 2):
         sent = {

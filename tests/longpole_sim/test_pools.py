@@ -68,14 +68,24 @@ def test_lag_is_as_asked() -> None:
     for step in plan_run(run, run.scenario.first_step + 2):
         scalars = step_scalars(run, step)
         assert step.step - 1 - step.trajectories[0].policy_version == 5
-        assert scalars["fully_async/count/current_param_version"] == step.step
+        assert scalars["training/off_policy/trajectory_staleness_worst/max"] == 5
 
 
 def test_one_step_off_syncs_before_it_trains_and_logs_the_rollout_apart() -> None:
-    scenario = dataclasses.replace(LIBRARY["async_long_tail"], mode="one_step_off")
+    scenario = dataclasses.replace(LIBRARY["async_long_tail"], mode="one_step_off", trainer="v0")
     run = make_run(scenario, 1, cluster=CLUSTER)
     step = list(plan_run(run, 2))[-1]
     assert [stage.stage for stage in step.stages[:2]] == [GEN, UPDATE_WEIGHTS]
     scalars = step_scalars(run, step)
     assert scalars["timing_s/generate_async"] > scalars["timing_s/gen"]
     assert scalars["timing_s/sync_rollout_weights"] == scalars["timing_s/update_weights"]
+
+
+def test_a_fully_asynchronous_trainer_logs_its_buffer_and_no_agent_loop() -> None:
+    scenario = dataclasses.replace(LIBRARY["async_rollout_starved"], mode="fully_async")
+    run = make_run(scenario, 1, cluster=CLUSTER)
+    scalars = step_scalars(run, list(plan_run(run, 3))[-1])
+    full = scalars["fully_async/static/max_queue_size"]
+    assert scalars["fully_async/monitor/queue/mq_queue_size"] == full
+    assert "timing_s/timing_s/param_sync" in scalars
+    assert not [name for name in scalars if "agent_loop" in name]

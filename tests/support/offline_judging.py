@@ -20,6 +20,7 @@ class Judgement:
     Attributes:
         truth, said: Verdict, with its cause where there is one.
         accepted: Further verdicts that are right where the inner evidence is absent.
+        visible: Those of them that the definitions give for what the data show.
         missed_findings, undue_findings: With full data only.
     """
 
@@ -31,6 +32,7 @@ class Judgement:
     accepted: frozenset[str]
     confidence: str | None
     summary: str
+    visible: frozenset[str] = frozenset()
     missed_findings: tuple[str, ...] = ()
     undue_findings: tuple[str, ...] = ()
 
@@ -47,7 +49,7 @@ class Judgement:
         """
         if self.said == f"{self.truth.partition(' > ')[0]} > {UNEXPLAINED}":
             return False
-        return self.said != self.truth and self.confidence == "high"
+        return self.said not in {self.truth, *self.visible} and self.confidence == "high"
 
     def describe(self) -> str:
         """Return one line for people."""
@@ -82,6 +84,7 @@ def _judge(example: Example, seed: int, observed: Observed) -> Judgement:
         accepted_verdicts(example, observed),
         diagnosis.confidence,
         diagnosis.summary,
+        _visible_verdicts(example, observed),
         tuple(code for code in scenario.findings if is_full and code not in codes),
         tuple(sorted(_undue(codes, scenario))) if is_full else (),
     )
@@ -159,7 +162,7 @@ def _of_pools(example: Example, observed: Observed) -> set[str]:
 def _of_update(example: Example, observed: Observed) -> set[str]:
     scenario, run = example.run.scenario, observed.run
     knows_model = run.model_config is not None
-    accepted: set[str] = set()
+    accepted: set[str] = set(_visible_verdicts(example, observed))
     if observed.variant != SCALARS:
         accepted.add(UNKNOWN)
     if scenario.reported_mfu != "true" and not knows_model:
@@ -167,10 +170,18 @@ def _of_update(example: Example, observed: Observed) -> set[str]:
     if example.truth.verdict == "update.inefficient" and scenario.inner_of_stage > 1.3:
         # What lies around the passes shows only where the model is known.
         accepted |= {UNKNOWN, "update.compute"}
-    if scenario.fault is not None:
-        # A hot GPU is seen on GPUs only.
-        accepted |= {UNKNOWN, "update.compute", "update.inefficient"}
     if scenario.model.is_moe and not knows_model:
         # The same figure is low for a dense model and healthy for a mixture of experts.
         accepted |= {UNKNOWN, "update.compute", "update.inefficient"}
     return accepted
+
+
+def _visible_verdicts(example: Example, observed: Observed) -> frozenset[str]:
+    """Return what an update is by its MFU where nothing shows that one rank holds up the others."""
+    if example.truth.verdict != "update.imbalance":
+        return frozenset()
+    balanced = all("global_seqlen/balanced_max" in facts.scalars for facts in observed.steps)
+    hot = example.run.scenario.fault is not None
+    is_seen = any(facts.gpus for facts in observed.steps) if hot else balanced
+    by_mfu = frozenset({UNKNOWN, "update.compute", "update.inefficient"})
+    return frozenset() if is_seen else by_mfu
