@@ -30,6 +30,9 @@ COMMANDS: Mapping[str, Command] = {
     "import": Command("longpole_server.cli.import_log", "analysis", "send a log to a server"),
     "diagnose": Command("longpole_server.cli.diagnose", "analysis", "what a log is waiting for"),
     "alerts": Command("longpole_server.cli.alerts", "server", "try channels and alert rules"),
+    "export": Command(
+        "longpole_server.cli.export", "server", "a run as Parquet, a step as a trace"
+    ),
     "doctor": Command("longpole_server.cli.doctor", "server", "what is wrong, and what to do"),
     "backup": Command("longpole_server.cli.backup", "server", "copy the embedded store"),
     "restore": Command("longpole_server.cli.restore", "server", "put such a copy back"),

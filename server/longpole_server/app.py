@@ -3,15 +3,14 @@
 import importlib
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
-from starlette.routing import Route
 
 from longpole.spool import Spool, SpoolError, SpoolLockedError
 from longpole_server.api.access import TokenCheck
@@ -26,8 +25,6 @@ from longpole_server.ingest.normalize import KnownAttempt, Normalizer
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import open_alert_reader
-from longpole_server.read.free_queries import QueryLimits
-from longpole_server.read.pool import ClientPool
 from longpole_server.service import ChangeFeed, Service
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
@@ -41,17 +38,15 @@ from longpole_server.service.importing import LogImporter
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.runs import RunsReader
 from longpole_server.service.serial_writer import SerialWriter
-from longpole_server.service.storage import Storage
 from longpole_server.service.store_service import StoreService
-from longpole_server.sql_door import open_sql_door
-from longpole_server.store import Store, open_store
+from longpole_server.service.transferring import RunTransfer
+from longpole_server.store import open_store
 from longpole_server.store.location import locate_store
-from longpole_server.store.retention import apply_retention, choose_retention
+from longpole_server.store_parts import StoreParts, open_store_parts
 
 # By name: the pages stand above the server's layers.
 _DASHBOARDS = "longpole_dashboards.app"
 _READER_THREADS = 6
-_STORAGE_THREADS = 1
 # Attempts heard from this recently go on from their newest step after a restart.
 _RESUME_NS = 7 * 86_400 * 10**9
 
@@ -113,39 +108,13 @@ def open_application(config: Config) -> Generator[Application]:
         alert_writer = store.new_alert_writer()
         opened.callback(alert_writer.close)
         alert_store = AlertStore(alert_reader, alert_writer)
-        pool = ClientPool(store.new_reader_client, _STORAGE_THREADS)
-        opened.callback(pool.close)
-        around = _AroundTheStore(
-            sql_routes=opened.enter_context(_open_sql_door(config, store)),
-            storage=Storage(pool, store.config, _apply_retention(config, store)),
-        )
-        application = _build(config, reader, SerialWriter(store.writer), spool, alert_store, around)
+        parts = opened.enter_context(open_store_parts(config, store))
+        application = _build(config, reader, SerialWriter(store.writer), spool, alert_store, parts)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
         opened.callback(application.pipeline.close)
         yield application
-
-
-@dataclass(frozen=True, slots=True)
-class _AroundTheStore:
-    """What looks at the store itself rather than at runs in it."""
-
-    sql_routes: Sequence[Route]
-    storage: Storage
-
-
-def _apply_retention(config: Config, store: Store) -> Mapping[str, int]:
-    retention = choose_retention(config.retention)
-    apply_retention(store, retention)
-    return retention
-
-
-def _open_sql_door(config: Config, store: Store) -> AbstractContextManager[Sequence[Route]]:
-    if config.no_sql_door:
-        return nullcontext(())
-    limits = QueryLimits(config.sql_max_s, config.sql_max_memory_bytes, config.sql_max_rows)
-    return open_sql_door(store, limits, config.token)
 
 
 def _build(
@@ -154,7 +123,7 @@ def _build(
     writer: SerialWriter,
     spool: Spool,
     alert_store: AlertStore,
-    around: _AroundTheStore,
+    parts: StoreParts,
 ) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts)
@@ -189,6 +158,11 @@ def _build(
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
     authorize = TokenCheck(config.token) if config.token is not None else None
     otlp_routes = create_otlp_routes(pipeline, limits, authorize)
+
+    def on_arrived(run_id: str) -> None:
+        revisions.bump(run_id)
+        changes.publish(time.time_ns())
+
     api = create_api(
         ApiParts(
             service=service,
@@ -201,8 +175,9 @@ def _build(
             ],
             token_check=authorize,
             max_import_bytes=config.max_import_bytes,
-            sql_routes=around.sql_routes,
-            storage=around.storage,
+            sql_routes=parts.sql_routes,
+            storage=parts.storage,
+            transfer=RunTransfer(parts.pool, parts.arrivals, on_arrived),
         )
     )
     _mount_dashboards(api, service)

@@ -25,9 +25,11 @@ from longpole_server.api.rules import create_rules_router
 from longpole_server.api.runs import create_runs_router
 from longpole_server.api.silences import create_silences_router
 from longpole_server.api.storage import create_storage_router
+from longpole_server.api.transfers import create_transfer_router
 from longpole_server.service import Service
 from longpole_server.service.importing import LogImporter
 from longpole_server.service.storage import Storage
+from longpole_server.service.transferring import RunTransfer
 
 PREFIX = "/api/v1"
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -42,6 +44,7 @@ class ApiParts:
         token_check: Who may call; None lets everyone.
         max_import_bytes: Largest log taken by import.
         storage: What the store holds; None leaves its route out.
+        transfer: Takes whole runs out and in; None leaves its routes out.
         sql_routes: The door for people's own SQL; they check the token themselves.
     """
 
@@ -54,6 +57,7 @@ class ApiParts:
     max_import_bytes: int
     sql_routes: Sequence[Route] = ()
     storage: Storage | None = None
+    transfer: RunTransfer | None = None
 
 
 def create_api(parts: ApiParts) -> FastAPI:
@@ -80,6 +84,9 @@ def create_api(parts: ApiParts) -> FastAPI:
         create_discovery_router(parts.service),
         create_runs_router(parts.service),
     ):
+        api.include_router(router, prefix=PREFIX)
+    if parts.transfer is not None:
+        router = create_transfer_router(parts.transfer, parts.service, parts.max_import_bytes)
         api.include_router(router, prefix=PREFIX)
     if parts.storage is not None:
         api.include_router(create_storage_router(parts.storage), prefix=PREFIX)

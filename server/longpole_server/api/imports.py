@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from longpole_server.api.documents import ImportDocument
+from longpole_server.api.receiving import receive_body
 from longpole_server.api.responses import JsonResponse
-from longpole_server.errors import BadRequestError, TooLargeError
 from longpole_server.service.importing import LogImporter
 
 # A log of ordinary length is derived long before; the answer says when one is not.
@@ -45,7 +45,7 @@ def create_import_router(importer: LogImporter, max_bytes: int) -> APIRouter:
         """Put a log into the store as a run; the same content again changes nothing."""
         with tempfile.TemporaryDirectory(prefix="longpole-import-") as directory:
             file = Path(directory) / "log"
-            await _receive(request, file, max_bytes)
+            await receive_body(request, file, max_bytes)
             document = await asyncio.to_thread(
                 _import, importer, file, name, run, modified_ns or time.time_ns()
             )
@@ -60,15 +60,3 @@ def _import(
     imported = importer.import_log(file, Path(name).name, run, modified_ns)
     is_derived = importer.settle(_DERIVE_TIMEOUT_S)
     return ImportDocument(imported.run_id, imported.batch_id, len(imported.steps), is_derived)
-
-
-async def _receive(request: Request, file: Path, max_bytes: int) -> None:
-    num_bytes = 0
-    with file.open("wb") as stream:
-        async for chunk in request.stream():
-            num_bytes += len(chunk)
-            if num_bytes > max_bytes:
-                raise TooLargeError(f"the log is larger than {max_bytes:,} bytes")
-            await asyncio.to_thread(stream.write, chunk)
-    if not num_bytes:
-        raise BadRequestError("the request has no body", hint="send the log as the raw body")

@@ -5,6 +5,7 @@ import io
 import ipaddress
 import json
 import os
+import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -100,6 +101,28 @@ class ServerClient:
         """Send an OTLP request to `<path>` and return the answer. Raises as `get`."""
         return self._request(path, body, headers, root="")
 
+    def download(self, path: str, file: Path) -> None:
+        """Write what is at `/api/v1<path>` into a file. Raises as `get`."""
+        with self._open(f"/api/v1{path}", None, {}) as answer, file.open("wb") as stream:
+            try:
+                shutil.copyfileobj(answer, stream)
+            except http.client.HTTPException as error:
+                raise ServerError(f"{self._address} broke off: {error}.") from error
+
+    def _open(
+        self, path: str, body: IO[bytes] | bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        request = urllib.request.Request(  # noqa: S310 - the constructor admits http(s) only
+            f"{self._address}{path}", data=body, headers={**self._headers, **headers}
+        )
+        try:
+            return self._opener.open(request, timeout=_TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            raise _translate(error) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error) or type(error).__name__
+            raise ServerError(f"{self._address} does not answer: {reason}.") from error
+
     def _request(
         self,
         path: str,
@@ -107,14 +130,9 @@ class ServerClient:
         headers: Mapping[str, str],
         root: str = "/api/v1",
     ) -> dict[str, Any]:
-        request = urllib.request.Request(  # noqa: S310 - the constructor admits http(s) only
-            f"{self._address}{root}{path}", data=body, headers={**self._headers, **headers}
-        )
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
+            with self._open(f"{root}{path}", body, headers) as answer:
                 document: object = json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise _translate(error) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error) or type(error).__name__
             raise ServerError(f"{self._address} does not answer: {reason}.") from error

@@ -19,6 +19,7 @@ from longpole_server.cli.client import (
     read_token,
 )
 from longpole_server.cli.follow import FollowCommand, FollowOptions, stop_on_signals
+from longpole_server.cli.import_run import is_exported_run, send_run
 from longpole_server.errors import BadRequestError, ConfigError, ServerError, UnreadableLogError
 from longpole_server.importers import LogSource, check_run_id, make_run_id, pack
 
@@ -48,7 +49,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         "files",
         nargs="+",
         metavar="FILE",
-        help="a trainer's or an engine's log, a tracker's file or folder",
+        help="a trainer's or an engine's log, a tracker's file or folder, an exported run",
     )
     parser.add_argument(
         "--server",
@@ -111,6 +112,8 @@ def _try_follow(server: str, files: Sequence[Path], run_id: str | None) -> int:
 
 
 def _send(client: ServerClient, server: str, files: Sequence[Path], run_id: str | None) -> str:
+    if len(files) == 1 and is_exported_run(files[0]):
+        return send_run(client, server, files[0], run_id)
     sources = [_find_source(file) for file in files]
     query = {"name": sources[0].name, "modified_ns": str(sources[0].modified_ns)}
     if run_id:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 else:
     _Row = TypeVar("_Row")
 
+_Answer = TypeVar("_Answer")
 _WAIT_S = 30.0
 
 
@@ -48,6 +49,15 @@ class ClientPool:
         Raises:
             StoreError: The database failed, every connection stayed busy, or all are closed.
         """
+        return self._run(lambda client: client.query(sql, parameters))
+
+    def query_bytes(
+        self, sql: str, parameters: Mapping[str, object] | None = None, form: str | None = None
+    ) -> bytes:
+        """Run a query and return its answer in one of the database's formats. Raises as `query`."""
+        return self._run(lambda client: client.query_bytes(sql, parameters, form))
+
+    def _run(self, work: Callable[[Client], _Answer]) -> _Answer:
         try:
             client = self._idle.get(timeout=_WAIT_S)
         except queue.Empty:
@@ -56,7 +66,7 @@ class ClientPool:
             if self._closed.is_set():
                 raise StoreError("The reader is closed.")
             client = client or self._open_client()
-            return client.query(sql, parameters)
+            return work(client)
         finally:
             self._idle.put(client)
 

@@ -1,0 +1,57 @@
+"""What looks at the store itself rather than at runs in it: built here for the application."""
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from starlette.routing import Route
+
+from longpole_server.config import Config
+from longpole_server.read.free_queries import QueryLimits
+from longpole_server.read.pool import ClientPool
+from longpole_server.service.storage import Storage
+from longpole_server.sql_door import open_sql_door
+from longpole_server.store import Store
+from longpole_server.store.arrivals import Arrivals, open_arrivals
+from longpole_server.store.retention import apply_retention, choose_retention
+
+_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StoreParts:
+    """Parts on a store.
+
+    Attributes:
+        pool: Connections for what takes long: sizes, exports.
+        sql_routes: The door for people's own SQL; empty when it is closed.
+        storage: What the store holds.
+        arrivals: Takes rows of exported runs.
+    """
+
+    pool: ClientPool
+    sql_routes: Sequence[Route]
+    storage: Storage
+    arrivals: Arrivals
+
+
+@contextmanager
+def open_store_parts(config: Config, store: Store) -> Generator[StoreParts]:
+    """Make the tables keep their rows as configured, and open the parts.
+
+    Raises:
+        ConfigError: The retention names a table that there is not.
+        StoreError: The database failed.
+    """
+    retention = choose_retention(config.retention)
+    apply_retention(store, retention)
+    with ExitStack() as opened:
+        pool = ClientPool(store.new_reader_client, _THREADS)
+        opened.callback(pool.close)
+        arrivals = open_arrivals(store)
+        opened.callback(arrivals.close)
+        sql_routes: Sequence[Route] = ()
+        if not config.no_sql_door:
+            limits = QueryLimits(config.sql_max_s, config.sql_max_memory_bytes, config.sql_max_rows)
+            sql_routes = opened.enter_context(open_sql_door(store, limits, config.token))
+        yield StoreParts(pool, sql_routes, Storage(pool, store.config, retention), arrivals)
