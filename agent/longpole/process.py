@@ -93,7 +93,9 @@ class Process:
             timeout_s: Bound of the call.
         """
         if status is None:
-            failed = self._is_crashed or is_failure(sys.exc_info()[1])
+            failed = (
+                self._is_crashed or is_failure(sys.exc_info()[1]) or self._is_exiting_with_status()
+            )
             status = CRASHED if failed else FINISHED
         with self._lock:
             session, self.session = self.session, None
@@ -140,6 +142,11 @@ class Process:
             previous(kind, error, traceback)
 
         sys.excepthook = note_crash
+
+    def _is_exiting_with_status(self) -> bool:
+        """Tell whether `sys.exit(1)` or the like left the last window: no hook sees an exit."""
+        error = None if self.session is None else self.session.windows.leaving_error
+        return isinstance(error, SystemExit) and is_failure(error)
 
     def _close_at_exit(self) -> None:
         self.close(None, _EXIT_TIMEOUT_S)

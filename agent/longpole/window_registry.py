@@ -73,6 +73,8 @@ class WindowRegistry:
         self._open: dict[int, Window] = {}
         self._last_iteration: int | None = None
         self._is_abandoned = False
+        # What left the window that was closed last, until another one opens.
+        self.leaving_error: BaseException | None = None
         self.open_step: StepWindow | None = None
 
     def build_step(self, iteration: object) -> StepWindow:
@@ -134,6 +136,7 @@ class WindowRegistry:
         """End the window's span. Never raises."""
         span, window.span = window.span, None
         self._open.pop(id(window), None)
+        self.leaving_error = error
         if span is None or self._is_abandoned:
             return
         try:
@@ -167,6 +170,7 @@ class WindowRegistry:
         self.open_step = None
 
     def _open_window(self, window: Window) -> None:
+        self.leaving_error = None
         around = self._find_outer()
         if isinstance(window, StepWindow):
             window.outer = self._end_nested(around, window)

@@ -20,6 +20,7 @@ from longpole_agent.errors import ConfigError, DiskError
 from longpole_agent.forward import Forwarder
 from longpole_agent.identity import load_origin, write_atomically
 from longpole_agent.intake import Intake
+from longpole_agent.receiver.form import check_form
 from longpole_agent.receiver.listen import GrpcListener, HttpListener, PortTakenError, bind
 from longpole_agent.receiver.otlp_grpc import make_grpc_server
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
@@ -39,6 +40,8 @@ _log = logging.getLogger(__name__)
 # Small, so that opening the spool and dropping from it stay cheap.
 _SEGMENT_BYTES = 4 << 20
 _DRAIN_S = 5.0
+# Decoded off the event loop when larger or compressed.
+_DECODE_INLINE_BYTES = 64 * 1024
 
 
 class Agent:
@@ -169,6 +172,10 @@ class Agent:
     async def _store(
         self, signal: Signal, body: bytes, content_type: str, content_encoding: str
     ) -> None:
+        if content_encoding or len(body) > _DECODE_INLINE_BYTES:
+            await asyncio.to_thread(check_form, signal, body, content_type, content_encoding)
+        else:
+            check_form(signal, body, content_type, content_encoding)
         batch = Batch(signal, body, content_type, content_encoding, self._origin)
         await asyncio.wrap_future(self._intake.store(batch))
         self._counters.received += 1

@@ -1,9 +1,10 @@
 """Errors of the agent.
 
     AgentError
-    ├── ConfigError   the operator asked for something impossible
-    ├── DiskError     the disk refused: nothing can be kept any more
-    └── BusyError     too much is in flight: come back after `retry_after_s`
+    ├── ConfigError      the operator asked for something impossible
+    ├── DiskError        the disk refused: nothing can be kept any more
+    ├── MalformedError   a request is not what it says it is
+    └── BusyError        too much is in flight: come back after `retry_after_s`
 
 Foreign exceptions are translated where they enter. The receivers turn each class into one status,
 the command line into one exit code.
@@ -30,6 +31,10 @@ class ConfigError(AgentError):
 
 class DiskError(AgentError):
     """The disk refused: nothing can be kept any more."""
+
+
+class MalformedError(AgentError):
+    """A request is not what it says it is."""
 
 
 class BusyError(AgentError):

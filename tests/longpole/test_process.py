@@ -131,6 +131,23 @@ def test_shutdown_at_exit_after_a_crash_is_crashed(
     assert read_status(receiver) == "crashed"
 
 
+@pytest.mark.parametrize(
+    ("code", "ended"), [("1", "crashed"), ("'no GPU'", "crashed"), ("0", "finished")]
+)
+def test_an_exit_with_a_status_out_of_a_step_is_a_crash(
+    program: Program, receiver: FakeReceiver, code: str, ended: str
+) -> None:
+    program.run(
+        f"""
+        longpole.init("run-1")
+        with longpole.step(1), longpole.stage("gen"):
+            sys.exit({code})
+        """,
+        status=0 if code == "0" else 1,
+    )
+    assert read_status(receiver) == ended
+
+
 def test_interrupt_is_no_crash(program: Program, receiver: FakeReceiver) -> None:
     program.run("longpole.init('run-1'); raise KeyboardInterrupt", status=-signal.SIGINT)
     assert read_status(receiver) == "finished"

@@ -120,9 +120,9 @@ def test_trainers_data_passes_through_unchanged(
     token = tmp_path / "token"
     token.write_text("secret\n")
     agent = start_agent(server.url, "--token-file", str(token))
-    compressed = gzip.compress(b"compressed logs")
+    compressed = gzip.compress(b"\x0a\x00\x0a\x00")  # two empty ResourceLogs
     sent = [
-        ("/v1/traces", b"\x00\xffprotobuf", PROTOBUF),
+        ("/v1/traces", b"\x0a\x00", PROTOBUF),
         ("/v1/metrics", b'{"resourceMetrics":[]}', JSON),
         ("/v1/logs", compressed, {**PROTOBUF, "Content-Encoding": "gzip"}),
     ]
@@ -266,6 +266,8 @@ def test_hostile_requests_get_a_4xx_and_reach_nobody(
         (bomb, {**PROTOBUF, "Content-Encoding": "gzip"}, 413),
         (bomb[:-4], {**PROTOBUF, "Content-Encoding": "gzip"}, 413),
         (b"no gzip", {**PROTOBUF, "Content-Encoding": "gzip"}, 400),
+        (b"\xff\xff no request", PROTOBUF, 400),
+        (b"[1]", JSON, 400),
         (b"x", {"Content-Type": "text/html"}, 415),
         (b"x", {}, 415),
     ]

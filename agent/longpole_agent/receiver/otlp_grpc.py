@@ -1,4 +1,4 @@
-"""OTLP/gRPC: the three Export methods on raw bytes, nothing decoded."""
+"""OTLP/gRPC: the three Export methods on raw bytes, passed on as they came."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -8,7 +8,7 @@ import grpc.aio
 
 from longpole.spool import SpoolError
 from longpole_agent.batch import PROTOBUF, Signal
-from longpole_agent.errors import BusyError
+from longpole_agent.errors import BusyError, MalformedError
 from longpole_agent.receiver.otlp_http import Store
 from longpole_agent.receiver.room import Room
 
@@ -28,7 +28,7 @@ def make_grpc_server(store: Store, room: Room, max_request_bytes: int) -> grpc.a
     """Return a server without a port, not started.
 
     Args:
-        store: Makes a request durable; raises `BusyError` or `SpoolError`.
+        store: Makes a request durable; raises `MalformedError`, `BusyError` or `SpoolError`.
         room: Bound of all requests in flight.
         max_request_bytes: Bound of one request after decompression; gRPC itself refuses more.
     """
@@ -63,6 +63,8 @@ def _make_export(
                 reservation.grow(len(request))
                 if request:
                     await store(signal, request, PROTOBUF, "")
+        except MalformedError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except (BusyError, SpoolError) as error:
             # UNAVAILABLE is the status that OTLP clients retry.
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 from longpole.spool import SpoolError
 from longpole_agent.batch import JSON, PROTOBUF, SIGNALS, Signal
-from longpole_agent.errors import BusyError
+from longpole_agent.errors import BusyError, MalformedError
 from longpole_agent.receiver.compression import BodyTooLargeError, DamagedBodyError, check_gzip
 from longpole_agent.receiver.room import Reservation, Room
 from longpole_agent.receiver.status import (
@@ -54,7 +54,7 @@ class OtlpHttpApp:
     """The application.
 
     Args:
-        store: Makes a request durable; raises `BusyError` or `SpoolError`.
+        store: Makes a request durable; raises `MalformedError`, `BusyError` or `SpoolError`.
         room: Bound of all requests in flight.
         max_request_bytes: Bound of one request, before and after decompression.
         describe_health: Gives the JSON object of `GET /health`.
@@ -111,6 +111,8 @@ class OtlpHttpApp:
                 await self._check(body, encoding)
                 if body:  # an empty request is a valid one that says nothing
                     await self._store(signal, body, headers["content-type"], encoding)
+            except MalformedError as error:
+                raise _Refusal(400, str(error)) from error
             except BusyError as error:
                 raise _Refusal(429, str(error), RESOURCE_EXHAUSTED, error.retry_after_s) from error
             except SpoolError as error:

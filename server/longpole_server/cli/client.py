@@ -120,8 +120,20 @@ class ServerClient:
         except urllib.error.HTTPError as error:
             raise _translate(error) from error
         except (OSError, http.client.HTTPException) as error:
+            if body is not None:
+                self._explain_break_off(error)
             reason = getattr(error, "reason", error) or type(error).__name__
             raise ServerError(f"{self._address} does not answer: {reason}.") from error
+
+    def _explain_break_off(self, error: Exception) -> None:
+        """Raise what a server said that broke off while a body was sent, if it says so again.
+
+        One that refuses the caller answers before it has read the body, and its answer is lost.
+        """
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, BrokenPipeError | ConnectionResetError):
+            with self._open("/api/v1/runs", None, {}):
+                pass
 
     def _request(
         self,

@@ -3,7 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -12,20 +13,28 @@ from longpole_server.store.columns import INTEGER, TEXT, TIME, make_array
 
 _RESOLUTION_NS = 1_000_000_000
 _MAX_REMEMBERED = 10_000
+# A sender's clock may be ahead by this much; what claims to be later was heard now.
+_MAX_AHEAD_NS = 60 * 10**9
 
 
 class Activity:
-    """Remembers what was stored, so that an attempt's time is stored once a second of it only."""
+    """Remembers what was stored, so that an attempt's time is stored once a second of it only.
 
-    def __init__(self) -> None:
+    Args:
+        clock_ns: UTC nanoseconds.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._clock_ns = clock_ns
         self._stored_ns: dict[tuple[str, int], int] = {}
 
     def find_news(self, records: Records) -> Mapping[tuple[str, int], int]:
         """Return the newest time of each (run, attempt) of a batch that is worth storing."""
+        latest_ns = self._clock_ns() + _MAX_AHEAD_NS
         newest: dict[tuple[str, int], int] = {}
         for run_id, attempt, ts_ns in _iterate_times(records):
-            key = (run_id, attempt)
-            newest[key] = max(ts_ns, newest.get(key, ts_ns))
+            key, seen_ns = (run_id, attempt), min(ts_ns, latest_ns)
+            newest[key] = max(seen_ns, newest.get(key, seen_ns))
         ended = {(end.run_id, end.attempt) for end in records.run_ends}
         return {
             key: ts_ns

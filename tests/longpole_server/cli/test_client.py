@@ -1,5 +1,7 @@
 """Whatever a server answers, or does not, the command line has one error for it."""
 
+import io
+import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -62,6 +64,41 @@ def test_an_error_of_the_api_keeps_its_message_and_hint() -> None:
     with answering(http("404 Not Found", body)) as address, pytest.raises(NotFoundError) as caught:
         ServerClient(address, None).get("/runs/x")
     assert (caught.value.message, caught.value.hint) == ("No run x.", "See /runs.")
+
+
+@contextmanager
+def refusing_before_it_reads(payload: bytes) -> Generator[str]:
+    """Answer every request when its head has come, and break off."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1000)
+                connection.sendall(payload)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+def test_a_refusal_while_a_large_log_is_sent_is_told() -> None:
+    body = b'{"error": {"code": "x", "message": "This server wants its token.", "hint": ""}}'
+    log = io.BytesIO(b"x" * (20 << 20))
+    with (
+        refusing_before_it_reads(http("401 Unauthorized", body)) as address,
+        pytest.raises(ServerError, match="wants its token"),
+    ):
+        ServerClient(address, None).post("/import", log, 20 << 20)
 
 
 @pytest.mark.parametrize(

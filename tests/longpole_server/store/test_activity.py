@@ -53,3 +53,9 @@ def test_an_end_is_always_news() -> None:
 def test_rows_carry_run_attempt_and_time() -> None:
     (row,) = make_activity_rows({("run", 2): BASE_NS}).to_pylist()
     assert (row["run_id"], row["attempt"], row["last_seen_ns"].value) == ("run", 2, BASE_NS)
+
+
+def test_a_clock_that_is_ahead_keeps_no_run_alive() -> None:
+    activity = Activity(clock_ns=lambda: BASE_NS)
+    found = activity.find_news(make_point(7_200 * SECOND_NS))
+    assert found == {("run", 1): BASE_NS + 60 * SECOND_NS}

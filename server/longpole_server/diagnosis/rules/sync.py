@@ -99,10 +99,15 @@ def _method(view: View) -> str:
     return f" over {methods[0]}" if methods else ""
 
 
-def _recoverable(view: View, weights_s: float) -> Recoverable:
-    """Down to what the bytes need on a link, else to what shared storage takes."""
+def _recoverable(view: View, weights_s: float) -> Recoverable | None:
+    """Down to what the bytes need on a link, else to what shared storage takes.
+
+    None when the bytes are not known and the sync is faster than shared storage.
+    """
     known = [p.transferred_bytes for p in view.sync_phases if p.transferred_bytes]
     reachable_s = max(known) / view.limits[_LINK] if known else view.limits[_REACHABLE]
+    if not known and weights_s <= reachable_s:
+        return None
     usual_s = weights_s - reachable_s
     return Recoverable.around(usual_s, usual_s / 2, weights_s - min(reachable_s, 1.0))
 
@@ -134,7 +139,8 @@ WEIGHTS = Rule(
     title="the loop waits for new weights to reach the rollout",
     proof="Phases where known; bytes over seconds against the link; GPUs that wait meanwhile.",
     recoverable="what the sync takes beyond its bytes over a link of 10 GB/s, or beyond 10 s where "
-    "bytes are not known; between half of that and nearly all",
+    "bytes are not known; between half of that and nearly all. Not estimated for a sync under 10 s "
+    "of unknown bytes",
     reads=(
         "timing_s/update_weights",
         "sync phases, their bytes and method",
