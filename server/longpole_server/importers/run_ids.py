@@ -29,5 +29,5 @@ def check_run_id(run_id: str) -> None:
         raise BadRequestError(f"a run id is at most {_MAX_ID_CHARS} printable characters")
     if _ROUTE_ENDING.search(run_id):
         raise BadRequestError(
-            f"the run id {run_id!r} ends like a route of the API", hint="choose another with ?run="
+            f"the run id {run_id!r} ends like a route of the API", hint="choose another run id"
         )

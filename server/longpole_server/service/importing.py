@@ -55,12 +55,14 @@ class LogImporter:
             UnreadableLogError: Nothing in it can be read.
             StoreError: The database failed; importing again goes on where it stopped.
         """
+        # Who chose an id tells runs apart by it, whatever their files are called.
+        title = run_id or name
         run_id = run_id or make_run_id(name)
         check_run_id(run_id)
         batch_id = _hash(file)
         sources = unpack(LogSource(name, lambda: file.open("rb"), modified_ns))
         steps: set[int] = set()
-        for index, records in enumerate(import_records(sources, run_id, name)):
+        for index, records in enumerate(import_records(sources, run_id, title)):
             self._writer.write(records, f"import/{batch_id}/{run_id}/{index}")
             self._closer.on_written(records)
             steps.update(
