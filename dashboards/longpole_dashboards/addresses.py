@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote, urlencode
 RUNS_PATH = "/"
 RUN_PATH = "/run"
 STEP_PATH = "/step"
-SAMPLE_PATH = "/sample"
+SAMPLE_PATH = "/trajectory"
 COMPARE_PATH = "/compare"
 CLUSTER_PATH = "/cluster"
 ALERTS_PATH = "/alerts"
@@ -38,9 +38,9 @@ def compare_address(
     """Return the address that compares a run's window with one of another run, or of itself."""
     return _address(
         COMPARE_PATH,
-        **{"run": run_id, "with": other_run_id, "from": steps[0], "to": steps[1]},
-        with_from=other_steps[0],
-        with_to=other_steps[1],
+        **{"a": run_id, "b": other_run_id, "from": steps[0], "to": steps[1]},
+        b_from=other_steps[0],
+        b_to=other_steps[1],
     )
 
 

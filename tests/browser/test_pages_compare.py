@@ -41,7 +41,7 @@ def test_a_run_is_compared_with_its_first_steps(page: Page, server: FakeServer) 
     page.goto(server.address + run_address(LIVE_RUN))
     page.locator("#run-compare").click()
     page.wait_for_selector("#compare-waterfall .barlayer .point")
-    assert "with_from=1" in page.url
+    assert "b_from=1" in page.url
     expect(page.locator("#compare-config")).to_contain_text("No setting differs")
 
 
@@ -65,7 +65,7 @@ def test_windows_are_typed_and_part_of_the_address(page: Page, server: FakeServe
     page.locator("#compare-with-from").fill("3")
     page.locator("#compare-with-to").fill("8")
     page.locator("#compare-from").fill("20")
-    page.wait_for_url(re.compile(r"(?=.*with_from=3)(?=.*with_to=8)(?=.*[?&]from=20)"))
+    page.wait_for_url(re.compile(r"(?=.*b_from=3)(?=.*b_to=8)(?=.*[?&]from=20)"))
     expect(page.locator("#compare-before")).to_contain_text("steps 3–8")
     expect(page.locator("#compare-after")).to_contain_text("steps 20–30")
     page.get_by_role("link", name="swap").click()

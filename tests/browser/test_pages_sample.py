@@ -78,7 +78,7 @@ def test_a_bar_and_a_row_of_the_group_lead_to_that_sample(page: Page, server: Fa
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/sample", "names no sample"),
+        ("/trajectory", "names no sample"),
         (sample_address(LIVE_RUN, "0020-999-9"), "has no sample"),
         (sample_address("no/such", "0020-003-2"), "There is no run"),
         (sample_address(BARE_RUN, "0005-001-1"), "has no sample"),

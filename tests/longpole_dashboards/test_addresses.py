@@ -48,10 +48,10 @@ def test_pages_that_need_nothing_have_short_addresses() -> None:
     assert cluster_address("node 1") == "/cluster?node=node%201"
     assert alerts_address() == "/alerts"
     assert alerts_address("a/b", "firing") == "/alerts?run=a%2Fb&state=firing"
-    assert sample_address("a/b", "s&1") == "/sample?run=a%2Fb&id=s%261"
+    assert sample_address("a/b", "s&1") == "/trajectory?run=a%2Fb&id=s%261"
 
 
 def test_comparisons_name_what_is_known_of_their_windows() -> None:
-    assert compare_address("a", "b") == "/compare?run=a&with=b"
+    assert compare_address("a", "b") == "/compare?a=a&b=b"
     both = compare_address("a", "a", (10, 20), (0, None))
-    assert both == "/compare?run=a&with=a&from=10&to=20&with_from=0"
+    assert both == "/compare?a=a&b=a&from=10&to=20&b_from=0"

@@ -45,8 +45,8 @@ def test_pages_and_api_live_on_one_application(api: FastAPI) -> None:
             "/",
             "/run?id=x",
             "/step?run=x&step=1",
-            "/sample?run=x&id=y",
-            "/compare?run=x",
+            "/trajectory?run=x&id=y",
+            "/compare?a=x&b=y",
             "/cluster",
             "/alerts",
         ):

@@ -101,7 +101,7 @@
 
   cells.LongpoleSample = ({ value }) => {
     const run = new URLSearchParams(window.location.search).get("run") || "";
-    const href = `/sample?run=${encodeURIComponent(run)}&id=${encodeURIComponent(value)}`;
+    const href = `/trajectory?run=${encodeURIComponent(run)}&id=${encodeURIComponent(value)}`;
     return h(
       "a",
       { className: "lp-link lp-mono", href, title: "Open this sample's page",

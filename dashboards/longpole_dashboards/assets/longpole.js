@@ -164,7 +164,7 @@
 
   /* -- where one is ------------------------------------------------------------------------ */
 
-  const PLACES = { "/": "nav-runs", "/run": "nav-runs", "/step": "nav-runs", "/sample": "nav-runs",
+  const PLACES = { "/": "nav-runs", "/run": "nav-runs", "/step": "nav-runs", "/trajectory": "nav-runs",
     "/compare": "nav-runs", "/cluster": "nav-cluster", "/alerts": "nav-alerts" };
   const TITLES = { "/": "Runs", "/cluster": "Cluster", "/alerts": "Alerts" };
   let numFiring = 0;
@@ -277,7 +277,7 @@
       const trail = {
         "/run": [query.get("id") || ""],
         "/step": [run, `step ${query.get("step") || ""}`],
-        "/sample": [run, `sample ${query.get("id") || ""}`],
+        "/trajectory": [run, `sample ${query.get("id") || ""}`],
         "/compare": ["compare"],
       }[pathname] || [];
       showPlace(pathname, trail);

@@ -72,8 +72,8 @@
     openSibling(clicked) {
       const sample = clicked?.points?.[0]?.customdata?.[2];
       const run = new URLSearchParams(location.search).get("run");
-      if (sample && run && location.pathname === "/sample") {
-        go(`/sample?run=${encodeURIComponent(run)}&id=${encodeURIComponent(sample)}`);
+      if (sample && run && location.pathname === "/trajectory") {
+        go(`/trajectory?run=${encodeURIComponent(run)}&id=${encodeURIComponent(sample)}`);
       }
     },
 
@@ -129,7 +129,7 @@
       if (ready) {
         const [before, after] = [...rows].sort((a, b) => a.started_ms - b.started_ms);
         button.dataset.href =
-          `/compare?run=${encodeURIComponent(after.id)}&with=${encodeURIComponent(before.id)}`;
+          `/compare?a=${encodeURIComponent(after.id)}&b=${encodeURIComponent(before.id)}`;
       }
       return NO_UPDATE();
     },
@@ -143,7 +143,7 @@
       const query = new URLSearchParams(search);
       const [run, sample] = [query.get("run"), query.get("sample")];
       if (location.pathname !== "/step" || !run || !sample) return NO_UPDATE();
-      return `/sample?run=${encodeURIComponent(run)}&id=${encodeURIComponent(sample)}`;
+      return `/trajectory?run=${encodeURIComponent(run)}&id=${encodeURIComponent(sample)}`;
     },
   };
 })();

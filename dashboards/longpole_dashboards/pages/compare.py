@@ -18,12 +18,12 @@ from longpole_dashboards.shell import register_choices
 
 # control id -> (query name, default)
 _CHOICES = {
-    "compare-run": ("run", ""),
-    "compare-with": ("with", ""),
+    "compare-run": ("a", ""),
+    "compare-with": ("b", ""),
     "compare-from": ("from", ""),
     "compare-to": ("to", ""),
-    "compare-with-from": ("with_from", ""),
-    "compare-with-to": ("with_to", ""),
+    "compare-with-from": ("b_from", ""),
+    "compare-with-to": ("b_to", ""),
 }
 _TYPING_MS = 600
 

@@ -49,12 +49,12 @@ class CompareReading:
     def asked(self) -> Asked | None:
         """The two windows, None while no run is chosen."""
         query = self.view.query
-        run_id = query.text("run")
+        run_id = query.text("a")
         if run_id is None:
             return None
-        other_id = query.text("with") or run_id
+        other_id = query.text("b") or run_id
         steps = (query.number("from"), query.number("to"))
-        other_steps = (query.number("with_from"), query.number("with_to"))
+        other_steps = (query.number("b_from"), query.number("b_to"))
         if other_id == run_id and not any(bound is not None for bound in (*steps, *other_steps)):
             steps, other_steps = self.first_and_last(run_id)
         return Asked(run_id, other_id, steps, other_steps)

@@ -20,7 +20,7 @@ from support.dashboard_rendering import NOW_NS, make_view, render
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_two_runs(theme: ThemeName) -> None:
-    view = make_view({"run": LIVE_RUN, "with": BASELINE_RUN}, theme)
+    view = make_view({"a": LIVE_RUN, "b": BASELINE_RUN}, theme)
     shown = render(PANELS, FakeService(NOW_NS), view)
     assert "faster than before" in words(shown["compare-headline.children"])
     assert "gen +" in words(shown["compare-headline.children"])
@@ -32,7 +32,7 @@ def test_two_runs(theme: ThemeName) -> None:
 
 
 def test_a_run_alone_is_compared_with_its_own_beginning() -> None:
-    shown = render(PANELS, FakeService(NOW_NS), make_view({"run": LIVE_RUN}))
+    shown = render(PANELS, FakeService(NOW_NS), make_view({"a": LIVE_RUN}))
     assert "steps 2–15" in words(shown["compare-before.children"])
     assert "steps 16–30" in words(shown["compare-after.children"]) or "steps 17–30" in words(
         shown["compare-after.children"]
@@ -42,12 +42,12 @@ def test_a_run_alone_is_compared_with_its_own_beginning() -> None:
 @pytest.mark.parametrize("run", [LIVE_RUN, HANGING_RUN, ASYNC_RUN, BARE_RUN])
 @pytest.mark.parametrize("other", [LIVE_RUN, BARE_RUN])
 def test_every_pair_of_runs(run: str, other: str) -> None:
-    shown = render(PANELS, FakeService(NOW_NS), make_view({"run": run, "with": other}))
+    shown = render(PANELS, FakeService(NOW_NS), make_view({"a": run, "b": other}))
     assert words(shown["compare-headline.children"])
 
 
 def test_windows_without_steps_say_so() -> None:
-    query = {"run": LIVE_RUN, "with": LIVE_RUN, "from": "900", "with_from": "1", "with_to": "5"}
+    query = {"a": LIVE_RUN, "b": LIVE_RUN, "from": "900", "b_from": "1", "b_to": "5"}
     shown = render(PANELS, FakeService(NOW_NS), make_view(query))
     assert "not known" in words(shown["compare-headline.children"])
     assert "no judged steps" in words(shown["compare-after.children"])
@@ -62,7 +62,7 @@ def test_without_a_run_nothing_is_compared() -> None:
 
 def test_a_run_that_does_not_exist_is_refused() -> None:
     with pytest.raises(NotFoundError):
-        render(PANELS, FakeService(NOW_NS), make_view({"run": "no/such", "with": LIVE_RUN}))
+        render(PANELS, FakeService(NOW_NS), make_view({"a": "no/such", "b": LIVE_RUN}))
 
 
 def test_windows_of_a_short_run_do_not_overlap() -> None:
