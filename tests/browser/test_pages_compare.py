@@ -78,7 +78,7 @@ def test_another_run_is_chosen(page: Page, server: FakeServer) -> None:
     page.locator("#compare-with").click()
     page.get_by_role("option", name="grpo-qwen3-8b-baseline").click()
     expect(page.locator("#compare-before")).to_contain_text("grpo-qwen3-8b-baseline")
-    assert "with=math%2Fgrpo-qwen3-8b-baseline" in page.url
+    assert "b=math%2Fgrpo-qwen3-8b-baseline" in page.url
 
 
 def test_without_a_run_the_page_says_what_to_do(page: Page, server: FakeServer) -> None:
