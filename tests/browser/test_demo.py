@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from longpole_dashboards.addresses import run_address
+from longpole_dashboards.addresses import compare_address, run_address, sample_address
 from support.dashboard_browser import PATIENCE_MS, open_page
 from support.server_process import ServerProcess, start_longpole
 
@@ -28,6 +28,15 @@ SPEED = "1" if MAKES_SCREENSHOTS else "2"
 BARS = """
 (document.querySelector('#run-shares .js-plotly-plot')?.data?.[0]?.marker?.opacity ?? [])
     .filter(opacity => opacity === 1).length
+"""
+# Charts that show anything are drawn anew in the colours of the page.
+CHARTS_HAVE_THE_THEME = """
+() => {
+  const muted = getComputedStyle(document.documentElement).getPropertyValue('--lp-muted').trim();
+  return [...document.querySelectorAll('.js-plotly-plot')]
+      .filter(plot => plot.data?.length)
+      .every(plot => plot._fullLayout.font.color === muted);
+}
 """
 
 
@@ -59,12 +68,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def photograph(page: Page, name: str, folder: Path) -> None:
     """Take pictures of a page in both themes, ending in the one it began with."""
     root = page.locator("html")
-    for _ in range(2):
+    began_with = root.get_attribute("data-mantine-color-scheme")
+    for theme in ("dark", "light") if began_with == "light" else ("light", "dark"):
         page.locator("#theme-toggle").click()
-        theme = root.get_attribute("data-mantine-color-scheme")
-        ground = "getComputedStyle(document.querySelector('.lp-header')).backgroundColor"
-        page.wait_for_function(f"{ground} !== 'rgba(0, 0, 0, 0)'")
-        page.wait_for_timeout(2500 if MAKES_SCREENSHOTS else 500)
+        expect(root).to_have_attribute("data-mantine-color-scheme", theme)
+        page.wait_for_function(CHARTS_HAVE_THE_THEME)
+        page.wait_for_timeout(1000 if MAKES_SCREENSHOTS else 200)
         page.screenshot(path=folder / f"{name}-{theme}.png", full_page=True)
 
 
@@ -108,6 +117,7 @@ def test_a_person_follows_a_live_run(
 
         # A sample of it opens; back goes back to the run.
         samples = page.locator("#step-samples .ag-center-cols-container .ag-row")
+        expect(samples.first.locator(".ag-cell").first).to_have_text(re.compile(r"\S"))
         sample = samples.first.locator(".ag-cell").first.inner_text()
         samples.first.click()
         expect(page.locator("#sample-body")).to_contain_text(sample)
@@ -116,7 +126,25 @@ def test_a_person_follows_a_live_run(
         page.wait_for_selector("#run-shares .barlayer .point")
         assert page.url.endswith(run_address(RUN_ID))
 
+        # The sample's own page, the run against its beginning, the cluster, the alerts.
+        page.goto(server.url + sample_address(RUN_ID, sample))
+        page.wait_for_selector("#samplepage-lanes .barlayer .point")
+        page.wait_for_selector("#samplepage-siblings td")
+        photograph(page, "sample", folder)
+        page.goto(server.url + compare_address(RUN_ID, RUN_ID))
+        page.wait_for_selector("#compare-waterfall .barlayer .point")
+        photograph(page, "compare", folder)
+        page.locator("#nav-cluster").click()
+        page.wait_for_selector("#cluster-map .heatmaplayer image")
+        page.wait_for_selector("#cluster-heat .heatmaplayer image")
+        photograph(page, "cluster", folder)
+        page.locator("#nav-alerts").click()
+        expect(page.locator("#alerts-rules .lp-rule").first).to_be_visible()
+        photograph(page, "alerts", folder)
+
         # The theme switches.
+        page.goto(server.url + run_address(RUN_ID))
+        page.wait_for_selector("#run-shares .barlayer .point")
         page.locator("#theme-toggle").click()
         expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
         assert problems.found == []

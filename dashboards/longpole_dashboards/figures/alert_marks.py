@@ -13,6 +13,8 @@ from longpole_dashboards.theme import ROLES, Roles, ThemeName, translucent
 from longpole_server.model.alert import Alert
 from longpole_server.model.step import Step
 
+# Signs stand above what else is written over a chart.
+_ABOVE_PX, _ROOM_PX = 11, 16
 _SIGNS = {"critical": "▲", "warning": "◆", "info": "●"}
 
 
@@ -52,13 +54,14 @@ def mark_alerts(
             y=1,
             yref="paper",
             yanchor="bottom",
-            yshift=-3,
+            yshift=_ABOVE_PX,
             showarrow=False,
             captureevents=True,
             font={"size": 11, "color": _colour(worst, roles)},
         )
     if by_step or asked is not None:
-        figure.update_layout(margin={"t": 16})
+        top_px = figure.layout.margin.t or 0
+        figure.update_layout(margin={"t": top_px + _ROOM_PX})
 
 
 def _colour(alert: Alert, roles: Roles) -> str:

@@ -26,7 +26,8 @@ IDLE_RATIO = 0.05
 THROTTLED_RATIO = 0.1
 # The cluster is read anew this often; tabs share what was read.
 _STRIDE_S = 3.0
-_HEAT_STRIDE_NS = 15 * NS_PER_S
+# The heat-map moves on in strides, longer ones over a longer time.
+_HEAT_STRIDE_NS, _HEAT_STRIDES = 15 * NS_PER_S, 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class ClusterReading:
     def span_ns(self) -> tuple[int, int]:
         """The time that the heat-map shows."""
         length_ns = int(self.view.query.choice("span", SPANS)) * 60 * NS_PER_S
-        end_ns = self.cluster.ts_ns - self.cluster.ts_ns % _HEAT_STRIDE_NS + _HEAT_STRIDE_NS
+        stride_ns = max(_HEAT_STRIDE_NS, length_ns // _HEAT_STRIDES)
+        end_ns = self.cluster.ts_ns - self.cluster.ts_ns % stride_ns + stride_ns
         return end_ns - length_ns, end_ns
 
     @cached_property

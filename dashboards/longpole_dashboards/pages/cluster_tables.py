@@ -29,7 +29,7 @@ CONDITION_LABELS: Mapping[str, str] = {
     "free": "free",
 }
 JOINED_LABELS: Mapping[str, str] = {
-    "gpu_ids": "the run's GPU ids",
+    "gpu_ids": "its GPU ids",
     "pid": "its process",
     "pod": "its pod",
     "slurm_job": "its Slurm job",
