@@ -34,7 +34,7 @@ def test_import_puts_logs_into_the_store(server: ServerProcess):
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [
-        (None, 2, "No such file"),
+        (None, 2, "no such file"),
         (b"\x00\x01" * 50, 2, "binary"),
         (b"hello\n" * 50, 2, ""),
     ],
