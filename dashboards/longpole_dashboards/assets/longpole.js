@@ -238,6 +238,11 @@
     forward(tick, paused, live) {
       if (!tick) return NO_UPDATE();
       if (tick !== lastTick) {
+        /* Whichever comes back first, the connection or the server's word that it is well. */
+        if (heardMs && Date.now() - heardMs > RELOAD_AFTER_MS) {
+          location.reload();
+          return NO_UPDATE();
+        }
         lastTick = tick;
         heardMs = Date.now();
         serverOffsetMs = tick.now_ms - heardMs;
