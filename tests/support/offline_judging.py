@@ -123,7 +123,7 @@ def accepted_verdicts(example: Example, observed: Observed) -> frozenset[str]:
         return frozenset(_of_update(example, observed))
     if truth.startswith("async."):
         return frozenset(_of_pools(example, observed))
-    return frozenset()
+    return _visible_verdicts(example, observed)
 
 
 def _of_rollout(truth: str, observed: Observed) -> set[str]:
@@ -177,11 +177,22 @@ def _of_update(example: Example, observed: Observed) -> set[str]:
 
 
 def _visible_verdicts(example: Example, observed: Observed) -> frozenset[str]:
-    """Return what an update is by its MFU where nothing shows that one rank holds up the others."""
-    if example.truth.verdict != "update.imbalance":
-        return frozenset()
-    balanced = all("global_seqlen/balanced_max" in facts.scalars for facts in observed.steps)
-    hot = example.run.scenario.fault is not None
-    is_seen = any(facts.gpus for facts in observed.steps) if hot else balanced
-    by_mfu = frozenset({UNKNOWN, "update.compute", "update.inefficient"})
-    return frozenset() if is_seen else by_mfu
+    """Return what the definitions give where the data hide what tells the truth."""
+    truth = example.truth.verdict
+    if truth == "update.imbalance" and not _shows_ranks(example, observed):
+        return frozenset({UNKNOWN, "update.compute", "update.inefficient"})
+    if truth == "sync.sleep_wake" and not _has_spans(observed):
+        # verl has no timer for it.
+        return frozenset({"overhead.unattributed"})
+    return frozenset()
+
+
+def _shows_ranks(example: Example, observed: Observed) -> bool:
+    """Return whether anything shows that one rank holds up the others."""
+    if example.run.scenario.fault is not None:
+        return any(facts.gpus for facts in observed.steps)
+    return all("global_seqlen/balanced_max" in facts.scalars for facts in observed.steps)
+
+
+def _has_spans(observed: Observed) -> bool:
+    return any(stage.source == "span" for facts in observed.steps for stage in facts.step.stages)
