@@ -8,7 +8,7 @@ Every scenario of the simulator's library is drawn anew for every seed: cluster,
 shares. The same run is judged with all its data, as a bare log, and with noisy and partly missing
 data. Prints a confusion matrix, accuracy by scenario and in all, and how often a wrong verdict was
 `high`. Exits with 1 when a target is missed. Targets: 97 % right with all data, 90 % with scalars
-only, and no wrong verdict of high confidence. The default takes some 15 minutes of one core.
+only, and no wrong verdict of high confidence. The default takes some 13 minutes of one core.
 """
 
 import argparse
