@@ -21,6 +21,7 @@ class Labelled:
         tolerated: Rules that may fire too: they are true as well.
         onset_step: Step in which the trouble begins.
         lost_step: Step by which it is too late, None when there is none.
+        rewards: Of the samples of each step, empty where samples are not known.
     """
 
     run: RunContext
@@ -29,6 +30,7 @@ class Labelled:
     tolerated: frozenset[str] = frozenset()
     onset_step: int | None = None
     lost_step: int | None = None
+    rewards: Sequence[Sequence[float]] = ()
 
     @property
     def days(self) -> float:
@@ -74,17 +76,27 @@ def make_run_of(points: Sequence[StepPoint], **fields: Any) -> RunContext:
 def judge_labelled(labelled: Labelled, rules: Sequence[Rule]) -> Outcome:
     """Replay a labelled run and compare."""
     _, events = replay(rules, [(labelled.run, labelled.points)])
+    return compare_firings(
+        labelled,
+        [
+            (event.rule, event.step)
+            for event in events
+            if event.kind == "firing" and event.step is not None
+        ],
+    )
+
+
+def compare_firings(labelled: Labelled, firings: Sequence[tuple[str, int]]) -> Outcome:
+    """Compare what fired in which step, in order, with what is true."""
     fired: dict[str, int] = {}
     false: list[str] = []
-    for event in events:
-        if event.kind != "firing" or event.step is None:
-            continue
-        is_early = labelled.onset_step is not None and event.step < labelled.onset_step
-        is_expected = event.rule in labelled.expected and not is_early
+    for rule, step in firings:
+        is_early = labelled.onset_step is not None and step < labelled.onset_step
+        is_expected = rule in labelled.expected and not is_early
         if is_expected:
-            fired.setdefault(event.rule, event.step)
-        elif event.rule not in labelled.tolerated:
-            false.append(f"{event.rule}@{event.step}")
+            fired.setdefault(rule, step)
+        elif rule not in labelled.tolerated:
+            false.append(f"{rule}@{step}")
     lost = labelled.lost_step
     missed = tuple(
         rule

@@ -19,6 +19,7 @@ _OF_STEP: dict[str, Callable[[StepPoint], float | None]] = {
     "mfu_infer": lambda point: _usable_mfu(point.step.mfu_infer),
     "mfu_step": lambda point: _usable_mfu(point.step.mfu_step),
     "unattributed_s": lambda point: point.step.unattributed_s,
+    "engines/running": lambda point: _sum_running(point),
 }
 _STAGE_SECONDS = "stage_s/"
 _STAGE_SHARE = "share/"
@@ -27,6 +28,7 @@ _UNIT_OF_STEP = {
     "throughput_tokens_per_s_per_gpu": "tokens/s/GPU",
     "tokens_total": "tokens",
     "unattributed_s": "s",
+    "engines/running": "requests",
 }
 
 
@@ -112,6 +114,12 @@ def measure_spread(values: Sequence[float]) -> tuple[float, float]:
     middle = statistics.median(values)
     mad = statistics.median(abs(value - middle) for value in values)
     return middle, DEVIATION_OF_MAD * mad
+
+
+def _sum_running(point: StepPoint) -> float | None:
+    """Return how many requests the engines ran at once, summed; None where none says."""
+    known = [each.running_mean for each in point.engines.values() if each.running_mean is not None]
+    return sum(known) if known else None
 
 
 def _usable_mfu(value: float | None) -> float | None:

@@ -24,12 +24,18 @@ _POOL_INFO = "vllm:cache_config_info"
 _SLEEP = "vllm:engine_sleep_state"
 _GENERATED = (
     "vllm:generation_tokens_total",
+    "vllm:generation_tokens",
     "sglang:realtime_tokens_total",
     "sglang:generation_tokens_total",
 )
-_PROMPT = ("vllm:prompt_tokens_total", "sglang:prompt_tokens_total")
+_PROMPT = ("vllm:prompt_tokens_total", "vllm:prompt_tokens", "sglang:prompt_tokens_total")
 _RATE = ("vllm:avg_generation_throughput_toks_per_s", "sglang:gen_throughput")
-_PREEMPTIONS = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
+_PREEMPTIONS = (
+    "vllm:num_preemptions_total",
+    "vllm:num_preemptions",
+    "sglang:num_retracted_requests_total",
+)
+# From vLLM's log: its page does not say it.
 _NOT_FREED = ("vllm:prefix_cache_blocks_not_freed",)
 # Counted, so that series of one name that differ in a label add up; of gauges the largest counts.
 _COUNTERS = frozenset({*_GENERATED, *_PROMPT, *_PREEMPTIONS})

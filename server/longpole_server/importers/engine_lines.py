@@ -57,6 +57,7 @@ _VLLM_ENGINE = re.compile(r"Engine (\d+): Avg prompt")
 _SLEEP = re.compile(r"Sleep mode freed ([\d.]+) GiB memory, ([\d.]+) GiB memory is still in use")
 _ASLEEP = re.compile(r"It took ([\d.]+) seconds to fall asleep")
 _AWAKE = re.compile(r"It took ([\d.]+) seconds to wake up")
+_NOT_FREED = re.compile(r"reset prefix cache because some blocks \((\d+)\) are not freed")
 _GIB = 1 << 30
 
 _SGLANG_FIELDS: Mapping[str, _Field] = {
@@ -74,7 +75,7 @@ _SGLANG_RANK = re.compile(r"\[[^\]]*?((?:DP\d+ ?)?TP\d+|DP\d+)[^\]]*\]")
 _RETRACTED = re.compile(r"KV cache pool is full\..*#retracted_reqs: (\d+)")
 _NEEDLE = re.compile(
     rb"generation throughput: |code batch|fill batch|Sleep mode freed|"
-    rb"seconds to (?:fall|wake)|#retracted_reqs"
+    rb"seconds to (?:fall|wake)|#retracted_reqs|are not freed"
 )
 # Engines' lines are short, trainers' may have many thousand bytes.
 _MAX_LINE_BYTES = 2000
@@ -140,6 +141,8 @@ def _read_vllm(text: str) -> tuple[dict[str, float], str]:
             "vllm:sleep_freed_bytes": float(asleep[1]) * _GIB,
             "vllm:sleep_in_use_bytes": float(asleep[2]) * _GIB,
         }, ""
+    if left := _NOT_FREED.search(text):
+        return {"vllm:prefix_cache_blocks_not_freed": float(left[1])}, ""
     if fell := _ASLEEP.search(text):
         return {"vllm:sleep_seconds": float(fell[1])}, ""
     if woke := _AWAKE.search(text):

@@ -74,8 +74,6 @@ WHERE host IN {ids:Array(String)}
   AND toStartOfHour(ts_ns) >= toStartOfHour(fromUnixTimestamp64Nano({start_ns:Int64}))
   AND memory_used_bytes IS NOT NULL
 """
-# Spans beyond this are read from bins of ten seconds.
-_FINE_NS = 5 * 60 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +125,10 @@ def list_engine_series(
 
 
 def list_gpu_memory(
-    pool: ClientPool, gpus: Sequence[str], span_ns: tuple[int, int]
+    pool: ClientPool, gpus: Sequence[str], span_ns: tuple[int, int], *, in_bins: bool
 ) -> list[MemoryRow]:
-    """Return the memory taken of GPUs; bins of ten seconds where the span is long."""
-    is_fine = span_ns[1] - span_ns[0] <= _FINE_NS
-    return _list_memory(pool, _GPU_MEMORY if is_fine else _GPU_MEMORY_BINS, gpus, span_ns)
+    """Return the memory taken of GPUs, sample by sample or in bins of ten seconds."""
+    return _list_memory(pool, _GPU_MEMORY_BINS if in_bins else _GPU_MEMORY, gpus, span_ns)
 
 
 def list_host_memory(

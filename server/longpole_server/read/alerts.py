@@ -274,9 +274,11 @@ class AlertReader:
         """
         return list_engine_series(self._pool, run_id, attempt, names, span_ns, bucket_ns)
 
-    def list_gpu_memory(self, gpus: Sequence[str], span_ns: tuple[int, int]) -> list[MemoryRow]:
-        """Return what was taken of the memory of GPUs in a span."""
-        return list_gpu_memory(self._pool, gpus, span_ns)
+    def list_gpu_memory(
+        self, gpus: Sequence[str], span_ns: tuple[int, int], *, in_bins: bool
+    ) -> list[MemoryRow]:
+        """Return what was taken of the memory of GPUs in a span; bins are of ten seconds."""
+        return list_gpu_memory(self._pool, gpus, span_ns, in_bins=in_bins)
 
     def list_host_memory(self, hosts: Sequence[str], span_ns: tuple[int, int]) -> list[MemoryRow]:
         """Return what was taken of the memory of nodes in a span."""

@@ -26,7 +26,9 @@ _LOOKBACK_NS = 60 * _NS_PER_S
 # Values a series and step at most: longer steps are read more coarsely.
 _MAX_VALUES = 600
 # Steps that are read in one query span at most this.
-_CHUNK_NS = 1_800 * _NS_PER_S
+_CHUNK_NS = 600 * _NS_PER_S
+# Rests of longer steps are long enough for bins of ten seconds.
+_LONG_NS = 300 * _NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class EngineStepsReader:
         if not by_replica:
             return {}
         places = locate_replicas(sorted(by_replica), place)
-        memory = self._read_memory(places, span_ns)
+        memory = self._read_memory(places, span_ns, in_bins=longest_ns > _LONG_NS)
         return {
             step.step: {
                 replica: engine
@@ -110,11 +112,13 @@ class EngineStepsReader:
             for step in steps
         }
 
-    def _read_memory(self, places: Mapping[str, ReplicaPlace], span_ns: tuple[int, int]) -> _Memory:
+    def _read_memory(
+        self, places: Mapping[str, ReplicaPlace], span_ns: tuple[int, int], *, in_bins: bool
+    ) -> _Memory:
         memory = _Memory()
         gpus = sorted({gpu for place in places.values() for gpu in place.gpus})
         hosts = sorted({place.host for place in places.values() if place.host is not None})
-        for row in self._reader.list_gpu_memory(gpus, span_ns):
+        for row in self._reader.list_gpu_memory(gpus, span_ns, in_bins=in_bins):
             memory.gpus[row.name].append(row)
         for row in self._reader.list_host_memory(hosts, span_ns):
             memory.hosts[row.name].append(row)

@@ -89,3 +89,13 @@ def test_a_window_looks_at_the_load_and_not_at_what_comes_after() -> None:
 def test_any_line_is_borne(text: str) -> None:
     for mark in ("generation throughput: ", "Decode batch. #running-req: ", "Sleep mode freed "):
         read_engine_line((mark + text).encode(), 2026)
+
+
+def test_vllms_warning_that_blocks_were_not_freed():
+    line = read_engine_line(
+        b"WARNING 03-04 05:06:07 [block_pool.py:310] Failed to reset prefix cache because some "
+        b"blocks (37) are not freed yet",
+        2026,
+    )
+    assert line is not None
+    assert line.values == {"vllm:prefix_cache_blocks_not_freed": 37.0}

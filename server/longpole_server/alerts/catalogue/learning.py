@@ -2,12 +2,13 @@
 
 from longpole_server.alerts.detectors.against_start import AgainstStart
 from longpole_server.alerts.detectors.health import (
-    AdvantagesFlat,
+    AdvantageSpread,
     KlHigh,
     LengthCollapsed,
     MfuLow,
 )
 from longpole_server.alerts.detectors.not_finite import NotFinite
+from longpole_server.alerts.detectors.reward_shape import RewardJump
 from longpole_server.alerts.detectors.robust_jump import RobustJump
 from longpole_server.alerts.detectors.threshold import Threshold
 from longpole_server.alerts.rule import Rule
@@ -18,11 +19,16 @@ LEARNING_RULES: tuple[Rule, ...] = (
         "Reward jumps up",
         "trend",
         "warning",
-        RobustJump(
-            "reward_mean", "above", deviations=8.0, min_change=0.05, min_change_of_median=0.25
+        RewardJump(
+            RobustJump(
+                "reward_mean", "above", deviations=5.0, min_change=0.05, min_change_of_median=0.25
+            )
         ),
-        condition="the mean reward is 8 robust deviations above its last 50 steps for three steps",
-        summary="The mean reward jumped to {value}, usual was {baseline}.",
+        condition=(
+            "the mean reward is 5 robust deviations above its last 50 steps for three steps, or "
+            "the samples' rewards fall into two groups where they had one peak"
+        ),
+        summary="Reward: {what} ({value}, usual was {baseline}).",
         cause="Often reward hacking: the policy found what the reward pays for and nobody meant.",
         first_look="Samples with the highest reward of these steps, read by a person.",
         for_steps=3,
@@ -33,9 +39,17 @@ LEARNING_RULES: tuple[Rule, ...] = (
         "trend",
         "critical",
         RobustJump(
-            "reward_mean", "below", deviations=8.0, min_change=0.05, min_change_of_median=0.30
+            "reward_mean",
+            "below",
+            deviations=5.0,
+            min_change=0.05,
+            min_change_of_median=0.30,
+            sustained=6,
         ),
-        condition="the mean reward is 8 robust deviations below its last 50 steps for three steps",
+        condition=(
+            "the mean reward is 5 robust deviations below its last 50 steps for three steps, or "
+            "eight steps lie below all of them and 40 % below their median"
+        ),
         summary="The mean reward fell to {value}, usual was {baseline}.",
         cause="The policy broke, or the reward did: a failing scorer gives zeros.",
         first_look="KL, entropy and gradient norm before the fall, and the reward service.",
@@ -90,6 +104,7 @@ LEARNING_RULES: tuple[Rule, ...] = (
             min_change=64.0,
             min_change_of_median=0.5,
             unit="tokens",
+            is_ratio=True,
         ),
         condition=(
             "the mean response is 10 robust deviations, and half, above its last 50 steps for "
@@ -131,9 +146,17 @@ LEARNING_RULES: tuple[Rule, ...] = (
         "trend",
         "warning",
         RobustJump(
-            "grad_norm", "above", deviations=12.0, min_change_of_median=3.0, min_change=0.01
+            "grad_norm",
+            "above",
+            deviations=9.0,
+            min_change_of_median=3.0,
+            min_change=0.01,
+            is_ratio=True,
         ),
-        condition="the gradient norm is 12 robust deviations, and four times, above its median",
+        condition=(
+            "the gradient norm is four times its median, and beyond 9 robust deviations of its "
+            "logarithm"
+        ),
         summary="The gradient norm is {value}, usual is {baseline}.",
         cause="A bad batch, stale samples, or a mismatch between rollout and trainer.",
         first_look="Staleness and mismatch of this step, then its samples with extreme advantages.",
@@ -151,14 +174,18 @@ LEARNING_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "advantage.variance",
-        "Advantages have no spread",
+        "Advantages spread too little or too much",
         "trend",
         "warning",
-        AdvantagesFlat(),
-        condition="the spread of the advantages is a twentieth of its median for three steps",
-        summary="Advantages spread over {value}, usual is {baseline}: steps teach next to nothing.",
-        cause="All answers of a group get the same reward: prompts too easy or too hard.",
-        first_look="The share of groups with equal rewards, and dynamic sampling.",
+        AdvantageSpread(),
+        condition=(
+            "the spread of the advantages is a twentieth of its median for three steps, or five "
+            "times that and beyond 8 robust deviations of its logarithm"
+        ),
+        summary="Advantages spread over {value}, usual is {baseline}: {what}.",
+        cause="Groups whose answers all get the same reward, or a reward without bounds.",
+        first_look="The share of groups with equal rewards, the largest rewards, and how "
+        "advantages are normalised.",
         for_steps=3,
     ),
     Rule(
@@ -169,12 +196,16 @@ LEARNING_RULES: tuple[Rule, ...] = (
         RobustJump(
             "rollout_train_mismatch",
             "above",
-            deviations=10.0,
+            deviations=8.0,
             min_change=0.02,
             min_change_of_median=2.0,
             unit="nats",
+            is_ratio=True,
         ),
-        condition="the mismatch is 10 robust deviations, and three times, above its last 50 steps",
+        condition=(
+            "the mismatch is three times that of its last 50 steps, and beyond 8 robust deviations "
+            "of its logarithm"
+        ),
         summary="Rollout and trainer disagree by {value}, usual is {baseline}.",
         cause="Weights or caches of the engines are not the trainer's: a sync or a cache reset "
         "failed.",

@@ -77,8 +77,8 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         "trend",
         "warning",
         SyncSlow(),
-        condition="the weight sync takes twice its usual time, and 5 s more, in three steps in a "
-        "row",
+        condition="the weight sync takes twice the time of the first ones, and 5 s more, in three "
+        "steps in a row",
         summary="The weight sync took {value}, usual are {baseline}.",
         cause="The link or the store that carries the weights got slower, or a receiver is late.",
         first_look="The phases of the sync in the step's timeline, and the network of the nodes.",

@@ -1,12 +1,14 @@
 """Rows of the health table that need more than one number."""
 
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History
-from longpole_server.alerts.inputs import read_newest, read_opening
+from longpole_server.alerts.inputs import measure_spread, read_newest, read_opening, read_series
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.analysis.architectures import is_mixture_of_experts
 from longpole_server.diagnosis.thresholds import resolve_limits
@@ -54,8 +56,13 @@ class KlHigh:
 
 @dataclass(frozen=True, slots=True)
 class MfuLow:
-    """MFU of the update below what its kind of model should reach."""
+    """MFU of the update below what its kind of model should reach: the median of a few steps.
 
+    Attributes:
+        recent: Newest steps whose median is judged.
+    """
+
+    recent: int = 5
     fire: float | None = None
     clear: float | None = None
     unit: str = "ratio"
@@ -66,6 +73,7 @@ class MfuLow:
         value = read_newest(history, "mfu_actor")
         if value is None or history.run is None:
             return not_judgeable("the update's MFU is not known", self.unit)
+        value = statistics.median(read_series(history.steps[-self.recent :], "mfu_actor").values)
         is_moe = is_mixture_of_experts(history.run.facts.model_config)
         kind = "moe" if is_moe else "dense"
         low = _LIMITS[f"update.mfu.low_{kind}"]
@@ -78,13 +86,22 @@ class MfuLow:
 
 
 @dataclass(frozen=True, slots=True)
-class AdvantagesFlat:
-    """Advantages that are nearly all the same teach nothing: their spread against its own past.
+class AdvantageSpread:
+    """The spread of the advantages against its own past: next to none teaches nothing.
 
-    The spread is the reported deviation, else largest minus smallest.
+    Far too much lets a few samples decide the update. The spread is the reported deviation, else
+    largest minus smallest.
+
+    Attributes:
+        low_ratio, high_ratio: Parts of the usual spread.
+        deviations: Robust ones of its logarithm, beyond which it must be as well to be too much.
+        gap: Newest steps that are left out of its past.
     """
 
-    fire_ratio: float = 0.05
+    low_ratio: float = 0.05
+    high_ratio: float = 5.0
+    deviations: float = 8.0
+    gap: int = 3
     min_steps: int = 10
     fire: float | None = None
     clear: float | None = None
@@ -94,22 +111,23 @@ class AdvantagesFlat:
     def judge(self, history: History) -> Judgement:
         """Judge the newest step."""
         spreads = self._read_spreads(history)
-        if not spreads or spreads[-1] is None:
+        value = spreads[-1] if spreads else None
+        if value is None:
             return not_judgeable("the spread of the advantages is not reported")
-        past = sorted(value for value in spreads[:-1] if value is not None)
+        past = [each for each in spreads[: -1 - self.gap] if each is not None]
         if len(past) < self.min_steps:
             return not_judgeable(f"{len(past)} of {self.min_steps} earlier steps are known")
-        usual = past[len(past) // 2]
+        usual = statistics.median(past)
         if usual <= 0:
             return not_judgeable("advantages never had a spread")
-        return compare(
-            spreads[-1],
-            self.fire_ratio * usual,
-            2 * self.fire_ratio * usual,
-            "1",
-            "below",
-            baseline=usual,
-        )
+        if value <= usual:
+            words = {"what": "steps teach next to nothing"}
+            low = self.low_ratio * usual
+            return compare(value, low, 2 * low, "1", "below", baseline=usual, words=words)
+        _, deviation = measure_spread([math.log(each) for each in past if each > 0])
+        high = usual * max(self.high_ratio, math.exp(self.deviations * deviation))
+        words = {"what": "a few samples decide the update"}
+        return compare(value, high, math.sqrt(high * usual), "1", baseline=usual, words=words)
 
     def _read_spreads(self, history: History) -> list[float | None]:
         spreads: list[float | None] = []

@@ -102,12 +102,14 @@ class StalenessDrift:
         if len(recent) < self.held_steps:
             return not_judgeable(f"{len(recent)} of {self.held_steps} steps are known", self.unit)
         words = {"basis": basis_of(run), "side": find_side(history)}
-        bound = run.staleness_bound
+        bound, held = run.staleness_bound, None
         if bound is not None and bound >= 2 and basis_of(run) == _VERSIONS:
             held = self._judge_held(recent, bound, words)
             if held is not None and held.firing:
                 return held
         drift = self._judge_drift(history, recent, words)
+        if drift is None and held is not None:
+            return held
         if drift is None:
             needed = self.baseline_skip + self.baseline_steps + self.held_steps
             return not_judgeable(f"its own baseline needs {needed} steps of the attempt", self.unit)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from longpole_server.alerts.detectors.health import (
-    AdvantagesFlat,
+    AdvantageSpread,
     KlHigh,
     LengthCollapsed,
     MfuLow,
@@ -42,8 +42,8 @@ def test_advantages_without_a_spread():
         for step in range(1, 15)
     ]
     flat = make_point(15, {"critic/advantages/max": 0.01, "critic/advantages/min": 0.0})
-    assert not AdvantagesFlat().judge(history_of(points)).firing
-    judgement = AdvantagesFlat().judge(history_of([*points, flat]))
+    assert not AdvantageSpread().judge(history_of(points)).firing
+    judgement = AdvantageSpread().judge(history_of([*points, flat]))
     assert (judgement.firing, judgement.baseline) == (True, 4.0)
 
 
