@@ -2,21 +2,25 @@
 
     .venv/bin/python benchmarks/diagnosis_accuracy.py [--seeds 40] [--scenario NAME ...]
         [--data full|scalars|noisy ...] [--first-seed 0] [--jobs 1]
-        [--show-wrong 20]
+        [--show-wrong 20] [--save FILE]
+    .venv/bin/python benchmarks/diagnosis_accuracy.py --read FILE ...
 
 Every scenario of the simulator's library is drawn anew for every seed: cluster, lengths, speeds,
 shares. The same run is judged with all its data, as a bare log, and with noisy and partly missing
 data. Prints a confusion matrix, accuracy by scenario and in all, and how often a wrong verdict was
 `high`. Exits with 1 when a target is missed. Targets: 97 % right with all data, 90 % with scalars
-only, and no wrong verdict of high confidence. The default takes some 13 minutes of one core.
+only, and no wrong verdict of high confidence. The default takes some 13 minutes of one core; with
+`--save` its judgements are kept, so that several shorter runs can be reported as one by `--read`.
 """
 
 import argparse
+import json
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -32,20 +36,49 @@ TARGETS = {FULL: 0.97, SCALARS: 0.90}
 
 def main() -> int:
     options = parse_options()
-    names = options.scenario or list(LIBRARY)
     started_s = time.monotonic()
+    judged = read_judgements(options.read) if options.read else judge_runs(options)
+    if options.save is not None:
+        save_judgements(options.save, judged)
     judgements: dict[str, list[Judgement]] = defaultdict(list)
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    judge = partial(judge_scenario, seeds=seeds, variants=options.data or VARIANTS)
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for found in map(judge, names) if options.jobs == 1 else pool.map(judge, names):
-            for judgement in found:
-                judgements[judgement.variant].append(judgement)
+    for judgement in judged:
+        judgements[judgement.variant].append(judgement)
     fine = True
     for variant, found in judgements.items():
         fine &= report(variant, found, options.show_wrong)
     print(f"{time.monotonic() - started_s:.0f} s")
     return 0 if fine else 1
+
+
+def judge_runs(options: argparse.Namespace) -> list[Judgement]:
+    """Draw and judge all runs that were asked for."""
+    names = options.scenario or list(LIBRARY)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    judge = partial(judge_scenario, seeds=seeds, variants=options.data or VARIANTS)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        each = map(judge, names) if options.jobs == 1 else pool.map(judge, names)
+        return [judgement for found in each for judgement in found]
+
+
+def save_judgements(path: Path, judged: Sequence[Judgement]) -> None:
+    """Write one JSON line for each judgement."""
+    with path.open("w", encoding="utf-8") as file:
+        for judgement in judged:
+            file.write(json.dumps(asdict(judgement), default=sorted) + "\n")
+
+
+def read_judgements(paths: Sequence[Path]) -> list[Judgement]:
+    """Read what `save_judgements` wrote."""
+    found: list[Judgement] = []
+    for path in paths:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            fields = json.loads(line)
+            for name in ("accepted", "visible"):
+                fields[name] = frozenset(fields[name])
+            for name in ("missed_findings", "undue_findings"):
+                fields[name] = tuple(fields[name])
+            found.append(Judgement(**fields))
+    return found
 
 
 def judge_scenario(name: str, seeds: Sequence[int], variants: Sequence[str]) -> list[Judgement]:
@@ -67,6 +100,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--data", nargs="*", choices=VARIANTS)
     parser.add_argument("--jobs", type=int, default=1, help="processes, default 1")
     parser.add_argument("--show-wrong", type=int, default=20, help="wrong verdicts to show")
+    parser.add_argument("--save", type=Path, help="keep the judgements as JSON lines")
+    parser.add_argument(
+        "--read", type=Path, nargs="+", help="report kept judgements, judge nothing"
+    )
     return parser.parse_args()
 
 

@@ -22,7 +22,8 @@ from longpole_server.model.step import Confidence
 
 # How near the largest share may come to dominance before `balanced` is uncertain.
 _NEAR_DOMINANCE = 0.02
-_STARVED = "async.trainer_starved"
+_TRAINER_STARVED = "async.trainer_starved"
+_ROLLOUT_STARVED = "async.rollout_starved"
 # What is less than this a step is not worth a sentence.
 _LEAST_SAID_S = 0.1
 
@@ -89,18 +90,27 @@ def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
     evidence = (*proof.evidence, *other_side)
     cause: Rule | None = None
     looks = rule.next
-    if rule.code == _STARVED:
-        found = _first_proof(ROLLOUT_RULES, view)
-        if found is not None:
-            cause, behind = found
-            evidence = (*evidence, *behind.evidence)
-            looks = (*looks, *cause.next)
-            proof = replace(
-                proof,
-                because=f"{proof.because}; {_behind(view)}, {behind.because}",
-                at_most=_lower(proof.at_most, behind),
-            )
+    found = _find_cause(rule, view)
+    if found is not None:
+        cause, behind = found
+        evidence = (*evidence, *behind.evidence)
+        looks = (*looks, *cause.next)
+        proof = replace(
+            proof,
+            because=f"{proof.because}; {_behind(view)}, {behind.because}",
+            at_most=_lower(proof.at_most, behind),
+        )
     return _make_decision(view, rule, cause, proof, other_side, evidence, looks, None)
+
+
+def _find_cause(rule: Rule, view: View) -> tuple[Rule, Proof] | None:
+    """Return what makes one side slow: the rollout's inside, or what the trainer does most."""
+    if rule.code == _TRAINER_STARVED:
+        return _first_proof(ROLLOUT_RULES, view)
+    dominant = rank_families(view).dominant
+    if rule.code == _ROLLOUT_STARVED and dominant is not None:
+        return _prove(dominant, view)
+    return None
 
 
 def _behind(view: View) -> str:

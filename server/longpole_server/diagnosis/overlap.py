@@ -2,12 +2,14 @@
 
 The trainer's exposed wait is what the loop waits for. Whether the rollout ran beside training is
 seen, in this order, in the samples' own times, in the trainer's timers of its background task, and
-in the activity of the rollout's GPUs or the engines while the trainer computes. The last two do
-not see tools and scoring: they prove that there is overlap, and that there is none only where they
-were at work while the trainer waited.
+in the activity of the rollout's GPUs or the engines while the trainer computes.
+GPUs and engines do not see tools and scoring: GPUs at work while the trainer waits but never while
+it trains make it likely that both take turns, no more. Engines tell their busy time over the whole
+step, not when it was: that bounds the overlap from below, and proves nothing where it is 0.
 verl's `fully_async/rollouter/idle_ratio` keeps the last pause of a window only and is not read.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +19,7 @@ from longpole_server.diagnosis.gpu_activity import busy_part
 from longpole_server.diagnosis.look import BACKGROUND_GEN
 from longpole_server.diagnosis.view import View
 from longpole_server.model.facts import StepFacts
+from longpole_server.model.step import Confidence
 
 _TRAINING = (
     stages.UPDATE_ACTOR,
@@ -31,10 +34,12 @@ _ROLLOUT_ROLE = "rollout"
 _TIMER_SLACK = 1.05
 # The engines' window is the whole step in these modes, or they tell too little.
 _WHOLE_STEP = 0.9
-# Part of the trainer's wait in which the rollout was at work, for its absence otherwise to tell.
-_OF_WAIT = 0.5
+# Part of the trainer's wait in which GPUs must be at work, for their rest otherwise to tell.
+_SEEN_AT_WORK = 0.1
 # Steps whose samples are laid beside the stages: more tell no more.
 _MAX_STEPS = 6
+# Part of a step's samples that may begin earlier than the others: resumed or late by their clock.
+_ODD_SAMPLES = 0.05
 # Capacity-weighted, over the whole version: active over most concurrent samples.
 _UTILIZATION = "fully_async/dynamic_resource/rollout_resource_utilization"
 
@@ -48,12 +53,14 @@ class Overlap:
         rollout_s: Seconds a step in which samples are generated.
         beside_s: Seconds a step in which both happen.
         source: Who told about the rollout.
+        at_most: How sure its absence is at most.
     """
 
     train_s: float
     rollout_s: float
     beside_s: float
     source: str
+    at_most: Confidence = "high"
 
     @property
     def ratio(self) -> float:
@@ -74,7 +81,10 @@ def measure_overlap(view: View) -> Overlap | None:
 
 
 def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
-    """Return the part of the step in which the rollout side is held back, and who says so."""
+    """Return the part of the step in which the rollout side is held back, and who says so.
+
+    Engines stand idle as well while their samples are in tools or being scored.
+    """
     paused = view.metric("rollout_paused_ratio")
     if paused is not None:
         return paused, "scalars"
@@ -84,15 +94,19 @@ def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
     waits = view.share(stages.ROLLOUT_WAIT)
     if waits > 0:
         return waits, view.ledger_source
+    # A weight sync stops the rollout too; that holds nobody back but the sync.
+    synced = view.share(stages.UPDATE_WEIGHTS)
+    seen = _lay_samples(view)
+    if seen is not None and seen.step_s > 0:
+        return max(0.0, 1.0 - seen.running_s / seen.step_s - synced), "trajectories"
     if view.engines is not None and view.engines.idle_ratio is not None:
-        return view.engines.idle_ratio, "engines"
+        return max(0.0, view.engines.idle_ratio - synced), "engines"
     return None
 
 
 def _by_gpus(view: View, train_s: float) -> Overlap | None:
     """The rollout's GPUs at work while the trainer computes, while it waits, and at any time."""
-    beside_s, waited_s, rollout_s = 0.0, 0.0, 0.0
-    is_seen = False
+    of_training, of_wait, rollout_s = _Activity(), _Activity(), 0.0
     for facts in view.facts:
         for window in facts.gpu_windows:
             if window.role != _ROLLOUT_ROLE or window.sm_active_ratio is None:
@@ -100,28 +114,61 @@ def _by_gpus(view: View, train_s: float) -> Overlap | None:
             spent_s = window.seconds * busy_part(window.sm_active_ratio, view.limits)
             rollout_s += spent_s
             if window.stage in _TRAINING:
-                is_seen = True
-                beside_s += spent_s
+                of_training.add(window.seconds, spent_s)
             elif window.stage in (stages.TRAINER_WAIT, stages.GEN):
-                waited_s += spent_s
-    if not is_seen:
+                of_wait.add(window.seconds, spent_s)
+    if of_training.seconds <= 0 or rollout_s <= 0:
         return None
     count = len(view.facts)
-    found = Overlap(train_s, rollout_s / count, beside_s / count, "gpus")
-    return _if_telling(view, found, waited_s / count)
-
-
-def _if_telling(view: View, found: Overlap, waited_s: float) -> Overlap | None:
-    """Return an overlap, or its absence where the rollout was at work during the trainer's wait."""
-    if found.rollout_s <= 0:
-        return None
-    if found.ratio >= view.limits["async.overlap_ratio"]:
+    beside_s = of_training.spent_s / count
+    found = Overlap(train_s, rollout_s / count, beside_s, "gpus", "medium")
+    limit = view.limits["async.overlap_ratio"]
+    if found.ratio >= limit:
         return found
-    return found if waited_s >= _OF_WAIT * view.wait_s > 0 else None
+    # Their mean is low in a tail, where most stand idle: rates are compared, not seconds.
+    is_seen = of_wait.rate >= _SEEN_AT_WORK and of_training.rate < limit * of_wait.rate
+    return found if is_seen else None
+
+
+@dataclass(slots=True)
+class _Activity:
+    """GPUs during some stages: seconds of the windows, and those of them at work."""
+
+    seconds: float = 0.0
+    spent_s: float = 0.0
+
+    def add(self, seconds: float, spent_s: float) -> None:
+        self.seconds += seconds
+        self.spent_s += spent_s
+
+    @property
+    def rate(self) -> float:
+        return self.spent_s / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """Samples laid beside the steps that they ran in, in seconds a step.
+
+    Attributes:
+        running_s: Any sample ran.
+        beside_s: The trainer computed meanwhile; None without its windows.
+    """
+
+    step_s: float
+    running_s: float
+    beside_s: float | None
 
 
 def _by_samples(view: View, train_s: float) -> Overlap | None:
-    """Samples laid beside the stage windows of the steps that they ran in.
+    seen = _lay_samples(view)
+    if seen is None or seen.beside_s is None:
+        return None
+    return Overlap(train_s, seen.running_s, seen.beside_s, "trajectories")
+
+
+def _lay_samples(view: View) -> _Laid | None:
+    """Lay samples beside the steps that they ran in, of which all that ran have come in.
 
     Samples of a step ran before it; those that ran beside the last step's training belong to a
     step to come. With one step alone, samples from before it leave open what they ran beside.
@@ -135,26 +182,49 @@ def _by_samples(view: View, train_s: float) -> Overlap | None:
         if facts.trajectories is not None
         for interval in zip(facts.trajectories.start_ns, facts.trajectories.end_ns, strict=True)
     )
-    told = _followed(sampled) or sampled[-1:]
-    start_ns, end_ns = told[0].step.start_ns, told[-1].step.end_ns
-    training = union(window for facts in told for window in _training_windows(facts))
-    if end_ns is None or not training or not running:
+    told = _followed(sampled) if len(sampled) > 1 else sampled
+    if not told or not running:
         return None
-    if told[-1] is sampled[-1] and (len(sampled) > 1 or running[0][0] < start_ns):
+    start_ns, end_ns = told[0].step.start_ns, told[-1].step.end_ns
+    if end_ns is None or (len(sampled) == 1 and running[0][0] < start_ns):
         return None
     inside = [part for each in running if (part := clip(each, (start_ns, end_ns))) is not None]
-    beside_s = _common_ns(inside, training) / 1e9 / len(told)
-    return Overlap(train_s, length(inside) / 1e9 / len(told), beside_s, "trajectories")
+    training = union(window for facts in told for window in _training_windows(facts))
+    per_step = 1 / 1e9 / len(told)
+    return _Laid(
+        (end_ns - start_ns) * per_step,
+        length(inside) * per_step,
+        _common_ns(inside, training) * per_step if training else None,
+    )
 
 
 def _followed(sampled: Sequence[StepFacts]) -> list[StepFacts]:
-    """Return the newest steps in a row whose next step is there too: it has their late samples."""
-    told: list[StepFacts] = []
-    for earlier, later in zip(reversed(sampled[:-1]), reversed(sampled[1:]), strict=True):
-        if later.step.step != earlier.step.step + 1 or later.step.attempt != earlier.step.attempt:
+    """Return the newest steps in a row that are followed by all steps with samples of theirs."""
+    row = [sampled[-1]]
+    for earlier in reversed(sampled[:-1]):
+        later = row[-1].step
+        if later.step != earlier.step.step + 1 or later.attempt != earlier.step.attempt:
             break
-        told.append(earlier)
-    return told[::-1]
+        row.append(earlier)
+    row.reverse()
+    if len(row) < 2:
+        return []
+    reach = max(1, *(_reach(facts, row) for facts in row))
+    return row[:-reach]
+
+
+def _reach(facts: StepFacts, row: Sequence[StepFacts]) -> int:
+    """Return how many steps before their own its samples begin, a few odd ones left out."""
+    if facts.trajectories is None:
+        return 0
+    starts_ns = sorted(facts.trajectories.start_ns)
+    first_ns = starts_ns[int(_ODD_SAMPLES * len(starts_ns))]
+    oldest = row[0].step
+    steps_since = facts.step.step - oldest.step
+    if first_ns < oldest.start_ns:
+        usual_ns = (row[-1].step.start_ns - oldest.start_ns) / (len(row) - 1)
+        return steps_since + math.ceil((oldest.start_ns - first_ns) / max(1.0, usual_ns))
+    return sum(first_ns < other.step.start_ns <= facts.step.start_ns for other in row)
 
 
 def _training_windows(facts: StepFacts) -> list[Interval]:
@@ -182,12 +252,14 @@ def _by_timers(view: View, train_s: float) -> Overlap | None:
 
 
 def _by_engines(view: View, train_s: float) -> Overlap | None:
-    """The busiest engine at least: what it was busy beyond the trainer's wait."""
+    """The busiest engine was busy beside training for what exceeds the trainer's wait, at least."""
     engines = view.engines
     if engines is None or engines.busy_s is None:
         return None
     if not engines.seconds >= _WHOLE_STEP * view.step_s > 0:
         return None
-    beside_s = max(0.0, engines.busy_s - view.wait_s)
-    found = Overlap(train_s, engines.busy_s, beside_s, "engines")
-    return _if_telling(view, found, min(engines.busy_s, view.wait_s))
+    beside_s = engines.busy_s - view.wait_s
+    found = Overlap(train_s, engines.busy_s, max(0.0, beside_s), "engines")
+    if found.rollout_s <= 0 or found.ratio < view.limits["async.overlap_ratio"]:
+        return None
+    return found

@@ -1,6 +1,6 @@
 """async.*: which of two separate GPU pools waits for the other."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from longpole_server.diagnosis.families import WAIT, rank_families
 from longpole_server.diagnosis.gpu_activity import count_gpus, idle_gpu_seconds
@@ -17,10 +17,15 @@ from longpole_server.diagnosis.proof import (
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, seconds
 from longpole_server.model.diagnosis import Evidence, Reference
+from longpole_server.model.step import Confidence
 
 _STARVED = "async.trainer_wait_ratio"
 _BUSY = "async.trainer_busy_ratio"
 _OVERLAP = "async.overlap_ratio"
+# The trainer's GPUs idle for this part of its wait at least, or it does not stand still.
+_OF_WAIT = 0.5
+# Who sees that the rollout does nothing, without being told that it was held back.
+_SEEN_FROM_OUTSIDE = frozenset({"engines", "trajectories"})
 
 
 def _wait_row(view: View, limit: str) -> Evidence:
@@ -47,6 +52,7 @@ def _judge_serial(view: View) -> Proof | None:
         f"step, only {percent(overlap.ratio)} of the shorter one run side by side",
         rows,
         inner_agrees=True,
+        at_most=overlap.at_most,
         recoverable=Recoverable.around(hidden_s, low_s=hidden_s / 2),
     )
 
@@ -55,48 +61,90 @@ def _judge_trainer_starved(view: View) -> Proof | None:
     wait = view.wait_share
     if wait < view.limits[_STARVED]:
         return None
-    row = _wait_row(view, _STARVED)
+    compared = _compare_by_gpus(view) or _compare_by_parts(view, wait)
+    if not _is_to_blame(view, wait, compared):
+        return None
     because = f"the trainer waits for samples during {percent(wait)} of each step"
-    recoverable = _rebalance(view, view.wait_s)
+    rows = [_wait_row(view, _STARVED)]
+    if compared is not None:
+        rows.append(compared.row)
+        because += compared.words
+    agrees = compared is not None and compared.row.effect == "supports"
+    return Proof(
+        because,
+        (*rows, *_age_rows(view)),
+        inner_agrees=agrees,
+        at_most="high" if compared is not None and compared.at_most == "high" else "medium",
+        recoverable=_rebalance(view, view.wait_s),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Which side idles more.
+
+    Attributes:
+        row: The rollout's idleness beside the trainer's; its effect says which is larger.
+        words: Ends the sentence, empty where the trainer's is not the larger one.
+        at_most: Highest confidence of a starved trainer.
+        clears: Whether a rollout that idles more is cleared by it. Parts of the step alone leave
+            that open: pools differ in size, and engines do not see tools and scoring.
+        denies: Whether the trainer itself does not stand idle while it waits.
+    """
+
+    row: Evidence
+    words: str
+    at_most: Confidence
+    clears: bool = False
+    denies: bool = False
+
+
+def _compare_by_gpus(view: View) -> _Compared | None:
     trainer_s = idle_gpu_seconds(view, trainer=True)
     rollout_s = idle_gpu_seconds(view, trainer=False)
-    if trainer_s is not None and rollout_s is not None:
-        if trainer_s <= rollout_s:
-            return None
-        idle = inner("gpu_idle_s/trainer", trainer_s, "s", "gpus", Reference("peer", rollout_s))
-        return Proof(
-            f"{because}, and its GPUs idle more than the rollout's",
-            (row, idle, *_age_rows(view)),
-            inner_agrees=True,
-            # Two sides that take turns look alike, as long as nobody tells when samples ran.
-            at_most="high" if measure_overlap(view) is not None else "medium",
-            recoverable=recoverable,
-        )
-    idle_ratio = rollout_idle_ratio(view)
-    if idle_ratio is None:
-        # As long as nobody tells whether the rollout idles more, a window that is clearly longer
-        # and dominates is what the loop waits for.
-        standing = rank_families(view)
-        share = standing.shares.get(standing.dominant or "", 0.0)
-        if share > wait + view.limits["dominance.margin"]:
-            return None
-        return Proof(because, (row, *_age_rows(view)), recoverable=recoverable)
-    part, source = idle_ratio
-    idle_row = inner("async/rollout_idle_ratio", part, "1", source, Reference("peer", wait))
+    if trainer_s is None or rollout_s is None:
+        return None
+    row = inner("gpu_idle_s/trainer", trainer_s, "s", "gpus", Reference("peer", rollout_s))
+    if trainer_s <= rollout_s:
+        count = count_gpus(view, trainer=True) or 0
+        denies = trainer_s < _OF_WAIT * view.wait_s * count
+        contradicting = replace(row, effect="contradicts")
+        return _Compared(contradicting, "", "low", clears=True, denies=denies)
+    # Two sides that take turns look alike, as long as nobody tells when samples ran.
+    at_most = "high" if measure_overlap(view) is not None else "medium"
+    return _Compared(row, ", and its GPUs idle more than the rollout's", at_most)
+
+
+def _compare_by_parts(view: View, wait: float) -> _Compared | None:
+    """Without GPUs to count, parts of the step stand for GPU-seconds."""
+    idle = rollout_idle_ratio(view)
+    if idle is None:
+        return None
+    part, source = idle
+    row = inner("async/rollout_idle_ratio", part, "1", source, Reference("peer", wait))
     if part >= wait:
-        if source != "engines":
-            return None
-        # Engines stand idle too while their samples are in tools or being scored.
-        rows = (row, replace(idle_row, effect="contradicts"), *_age_rows(view))
-        return Proof(because, rows, recoverable=recoverable)
-    # Without GPUs to count, parts of the step stand for GPU-seconds: pools of unlike size differ.
-    return Proof(
-        f"{because}, while the rollout side is idle during {percent(part)}",
-        (row, idle_row, *_age_rows(view)),
-        inner_agrees=True,
-        at_most="medium",
-        recoverable=recoverable,
-    )
+        contradicting = replace(row, effect="contradicts")
+        return _Compared(contradicting, "", "low", clears=source not in _SEEN_FROM_OUTSIDE)
+    return _Compared(row, f", while the rollout side is idle during {percent(part)}", "medium")
+
+
+def _is_to_blame(view: View, wait: float, compared: _Compared | None) -> bool:
+    """Tell whether the wait is what the loop waits for, by shares where the inside does not say.
+
+    As long as nobody tells whether the rollout idles more, a window that is clearly longer and
+    dominates is what the loop waits for. A wait that dominates itself stays one whoever idles.
+    """
+    if compared is not None and compared.row.effect == "supports":
+        return True
+    if compared is not None and compared.denies:
+        return False
+    standing = rank_families(view)
+    margin = view.limits["dominance.margin"]
+    if compared is not None and compared.clears:
+        largest = max(standing.shares.values(), default=0.0)
+        return wait >= view.limits["dominance.share"] and wait - largest >= margin
+    share = standing.shares.get(standing.dominant or "", 0.0)
+    return share <= wait + margin
 
 
 def _rebalance(view: View, wait_s: float) -> Recoverable:
@@ -154,6 +202,8 @@ def _judge_rollout_starved(view: View) -> Proof | None:
         f"{percent(wait)} of it",
         tuple(rows),
         inner_agrees=True,
+        # Engines stand idle too while their samples are in tools or being scored.
+        at_most="high" if is_full or idle is None or idle[1] != "engines" else "medium",
         recoverable=_give_to_trainer(view, idle[0] if idle is not None else None),
     )
 
