@@ -138,7 +138,7 @@ class GrpcSender:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._channel: grpc.Channel | None = None
+        self._channel: Any = None
         self._port = 0
 
     def send(self, kind: Kind, number: int) -> Outcome:

@@ -67,6 +67,7 @@ class Cursor:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         if not existed:
             sync_directory(path.parent)
+        self._take_room()
         numbers = [self._read_slot(offset) for offset in self._OFFSETS]
         self.value = max(numbers)
         self._next_slot = numbers.index(min(numbers))
@@ -84,6 +85,13 @@ class Cursor:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
+
+    def _take_room(self) -> None:
+        """Take both slots' room now: a disk that is full later must not stop what frees it."""
+        num_bytes = self._OFFSETS[1] + self._SLOT.size
+        size = os.fstat(self._fd).st_size
+        if size < num_bytes:
+            os.pwrite(self._fd, bytes(num_bytes - size), size)
 
     def _read_slot(self, offset: int) -> int:
         data = os.pread(self._fd, self._SLOT.size, offset)

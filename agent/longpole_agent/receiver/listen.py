@@ -8,6 +8,7 @@ from collections.abc import Generator
 import grpc.aio
 import uvicorn
 
+from longpole.patience import PatientHttpProtocol, notice_vanished_peers
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
 
 _GRACE_S = 2.0
@@ -33,6 +34,7 @@ def bind(host: str, port: int) -> socket.socket:
         raise PortTakenError(f"{host}:{port}: {error.strerror or error}") from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        notice_vanished_peers(listening)
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
@@ -50,6 +52,7 @@ class HttpListener:
         self._server = _Server(
             uvicorn.Config(
                 app,
+                http=PatientHttpProtocol,
                 lifespan="off",
                 log_config=None,
                 access_log=False,

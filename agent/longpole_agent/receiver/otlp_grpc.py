@@ -6,6 +6,7 @@ from typing import TypeAlias
 import grpc
 import grpc.aio
 
+from longpole.patience import GRPC_PATIENCE
 from longpole.spool import SpoolError
 from longpole_agent.batch import PROTOBUF, Signal
 from longpole_agent.errors import BusyError, MalformedError
@@ -19,6 +20,8 @@ _SIGNAL_OF_METHOD: dict[str, Signal] = {
 }
 # An empty Export*ServiceResponse: everything was accepted.
 _ACCEPTED = b""
+# gRPC reads a message before it asks whether there is room for it.
+_MAX_CONCURRENT_CALLS = 64
 
 _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 _Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -37,7 +40,9 @@ def make_grpc_server(store: Store, room: Room, max_request_bytes: int) -> grpc.a
             ("grpc.max_receive_message_length", max_request_bytes),
             # Two agents must not share a port by accident.
             ("grpc.so_reuseport", 0),
+            *GRPC_PATIENCE,
         ],
+        maximum_concurrent_rpcs=_MAX_CONCURRENT_CALLS,
     )
     server.add_generic_rpc_handlers([_OtlpHandler(store, room)])
     return server

@@ -3,6 +3,7 @@
 import errno
 import socket
 
+from longpole.patience import notice_vanished_peers
 from longpole_server.errors import ServerError
 
 _BACKLOG = 2_048
@@ -30,6 +31,7 @@ def bind(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        notice_vanished_peers(listener)
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError as error:

@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
+from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
 from longpole_server.config import Config
@@ -41,6 +42,7 @@ Companions = Callable[[str], AbstractAsyncContextManager[None]]
 def run_server(config: Config, companions: Companions) -> int:
     """Serve until SIGINT or SIGTERM and return the exit status."""
     _set_up_logging()
+    raise_file_limit()
     try:
         with contextlib.closing(bind(config.host, config.port)) as listener:
             uvloop.run(_serve(config, listener, companions))
@@ -139,7 +141,7 @@ async def _serving(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[None
     server = _HttpServer(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=PatientHttpProtocol,
             ws="websockets-sansio",
             log_config=None,
             access_log=False,

@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 
 from longpole.conventions.attributes import HEADER_BATCH_ID
+from longpole.patience import GRPC_PATIENCE
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.ingest.compression import decompress, is_compressed
 from longpole_server.ingest.limits import Authorize, OtlpLimits
@@ -66,6 +67,7 @@ async def start_otlp_grpc(
             ("grpc.per_message_decompression", 0),
             # Without this two servers share a port, and each gets a part of the data.
             ("grpc.so_reuseport", 0),
+            *GRPC_PATIENCE,
         ],
         maximum_concurrent_rpcs=limits.max_concurrent_calls,
     )
