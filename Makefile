@@ -27,7 +27,7 @@ run: install ## start server, agent and a simulated training run; PORT=8470
 test: install ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 check: install ## format, lint, types and import contracts; changes nothing
 	$(BIN)/ruff format --check --quiet .
