@@ -95,10 +95,12 @@ def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
         cause, behind = found
         evidence = (*evidence, *behind.evidence)
         looks = (*looks, *cause.next)
+        # A full buffer proves itself; what a starved trainer waits for is proven inside the rollout.
+        sure = rule.code == _ROLLOUT_STARVED
         proof = replace(
             proof,
             because=f"{proof.because}; {_behind(view)}, {behind.because}",
-            at_most=_lower(proof.at_most, behind),
+            at_most=proof.at_most if sure else _lower(proof.at_most, behind),
         )
     return _make_decision(view, rule, cause, proof, other_side, evidence, looks, None)
 
