@@ -106,8 +106,10 @@ class Load:
                 send_http(address, kind, number, batch_id)
 
 
-def send_http(address: Address, kind: Kind, number: int, batch_id: str | None) -> Outcome:
-    """Send a request on a connection of its own."""
+def send_http(
+    address: Address, kind: Kind, number: int, batch_id: str | None, body: bytes | None = None
+) -> Outcome:
+    """Send a request, that of a number unless another is given, on a connection of its own."""
     if address.ports is None:
         return "refused"
     headers = {"Content-Type": "application/x-protobuf"}
@@ -119,7 +121,7 @@ def send_http(address: Address, kind: Kind, number: int, batch_id: str | None) -
     except OSError:
         return "refused"
     try:
-        connection.request("POST", f"/v1/{kind}", make_request(kind, number), headers)
+        connection.request("POST", f"/v1/{kind}", body or make_request(kind, number), headers)
         answer = connection.getresponse()
         answer.read()
     except (OSError, http.client.HTTPException):

@@ -68,6 +68,10 @@ class Reader:
         """Return (step, verdict) of every derived step, in order. Cheap."""
         return steps.list_step_verdicts(self._pool, run_id)
 
+    def get_newest_step_version(self) -> int:
+        """Return the highest version of any derived step, 0 without one."""
+        return steps.get_newest_version(self._pool)
+
     def get_step_diagnosis(self, run_id: str, attempt: int, step: int) -> str:
         """Return the diagnosis stored with a step, as JSON; "" when there is none."""
         return steps.get_diagnosis(self._pool, run_id, attempt, step)

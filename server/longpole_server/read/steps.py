@@ -45,6 +45,7 @@ WHERE run_id = {run_id:String}
 ORDER BY step, attempt DESC
 LIMIT 1 BY step
 """
+_NEWEST_VERSION = "SELECT toInt64(max(version)) FROM steps"
 _DIAGNOSIS = """
 SELECT diagnosis FROM steps FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
@@ -94,6 +95,11 @@ def list_step_verdicts(pool: ClientPool, run_id: str) -> Sequence[tuple[int, str
     """Return (step, verdict) of every step, in order."""
     rows = make_rows(pool.query(_VERDICTS, {"run_id": run_id}))
     return [(step, verdict or None) for step, verdict in rows]
+
+
+def get_newest_version(pool: ClientPool) -> int:
+    """Return the highest version of any derived step, 0 without one."""
+    return int(make_rows(pool.query(_NEWEST_VERSION))[0][0])
 
 
 def get_diagnosis(pool: ClientPool, run_id: str, attempt: int, step: int) -> str:

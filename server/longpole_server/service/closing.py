@@ -106,7 +106,7 @@ class StepCloser:
         self._num_tries: defaultdict[StepKey, int] = defaultdict(int)
         self._publish_due_s: float | None = None
         self._published_s = -_PULSE_S
-        self._last_version = 0
+        self._last_version: int | None = None
         self._num_derived = 0
         self._num_failed = 0
 
@@ -346,6 +346,9 @@ class StepCloser:
         return progress
 
     def _next_version(self) -> int:
+        if self._last_version is None:
+            # The clock may have been set back since, and the highest version is the valid one.
+            self._last_version = self._reader.get_newest_step_version()
         self._last_version = max(self._last_version + 1, self._now_ns())
         return self._last_version
 
