@@ -1,7 +1,7 @@
 """A pipeline on a real journal with a writer that records, and stand-ins that misbehave."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -58,6 +58,11 @@ class EchoNormalizer:
         if body == b"defect":
             raise RuntimeError("a defect")
         into.metric_points.append(MetricPoint(signal, 1, 0, body.decode(), 0.0, received_ns))
+
+    def normalize_many(
+        self, signal: Signal, requests: Sequence[tuple[bytes, int]], into: Records
+    ) -> bool:
+        return False
 
 
 @contextmanager

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +37,12 @@ class Normalizes(Protocol):
 
     def normalize(self, signal: Signal, body: bytes, received_ns: int, into: Records) -> None:
         """Add the records of one request in protobuf. What cannot be read is left out."""
+        ...
+
+    def normalize_many(
+        self, signal: Signal, requests: Sequence[tuple[bytes, int]], into: Records
+    ) -> bool:
+        """Add the records of requests, body and time of receipt; False if that is not done here."""
         ...
 
 
@@ -251,9 +259,18 @@ class Pipeline:
 
     def _normalize(self, entries: Sequence[JournalEntry]) -> Records:
         records = Records()
+        for signal, neighbours in groupby(entries, key=attrgetter("signal")):
+            self._normalize_neighbours(signal, list(neighbours), records)
+        return records
+
+    def _normalize_neighbours(
+        self, signal: Signal, entries: Sequence[JournalEntry], records: Records
+    ) -> None:
+        requests = [(entry.body, entry.received_ns) for entry in entries]
+        if self._normalizer.normalize_many(signal, requests, records):
+            return
         for entry in entries:
             self._normalize_entry(entry, records)
-        return records
 
     def _normalize_entry(self, entry: JournalEntry, records: Records) -> None:
         try:

@@ -3,8 +3,9 @@
 All times are UTC nanoseconds, all durations seconds. `None` means not reported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 # Step of facts whose step is not known (yet).
 UNKNOWN_STEP = -1
@@ -296,9 +297,34 @@ class RawSpan:
     links: tuple[tuple[str, str, str, Mapping[str, str]], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Records of one kind that came as columns: rows as the store keeps them.
+
+    Attributes:
+        kind: The field of `Records` that holds such records as objects.
+        rows: An Arrow table.
+        newest_ns: Latest time in it, by (run, attempt).
+        steps: (run, attempt, step) of trajectories whose step is known.
+        loose_ends_ns: Ends of trajectories whose step is not known, by (run, attempt).
+    """
+
+    kind: str
+    rows: Any
+    num_rows: int
+    newest_ns: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    steps: frozenset[tuple[str, int, int]] = frozenset()
+    loose_ends_ns: Mapping[tuple[str, int], Sequence[int]] = field(
+        default_factory=dict[tuple[str, int], Sequence[int]]
+    )
+
+
 @dataclass(slots=True)
 class Records:
-    """A batch on its way into the store: any number of each kind."""
+    """A batch on its way into the store: any number of each kind.
+
+    `blocks` are more of the same kinds, as columns.
+    """
 
     run_starts: list[RunStart] = field(default_factory=list[RunStart])
     run_ends: list[RunEnd] = field(default_factory=list[RunEnd])
@@ -314,7 +340,9 @@ class Records:
     host_samples: list[HostSample] = field(default_factory=list[HostSample])
     engine_samples: list[EngineSample] = field(default_factory=list[EngineSample])
     raw_spans: list[RawSpan] = field(default_factory=list[RawSpan])
+    blocks: list[RowBlock] = field(default_factory=list[RowBlock])
 
     def __len__(self) -> int:
         """Return the number of records of all kinds."""
-        return sum(len(getattr(self, name)) for name in self.__slots__)
+        num_objects = sum(len(getattr(self, name)) for name in self.__slots__ if name != "blocks")
+        return num_objects + sum(block.num_rows for block in self.blocks)

@@ -84,6 +84,10 @@ def find_touched(records: Records) -> Touched:
         else:
             owner = AttemptKey(sample.run_id, sample.attempt)
             touched.loose_ends_ns.setdefault(owner, []).append(sample.end_ns)
+    for block in records.blocks:
+        touched.samples.update(StepKey(*key) for key in block.steps)
+        for key, ends_ns in block.loose_ends_ns.items():
+            touched.loose_ends_ns.setdefault(AttemptKey(*key), []).extend(ends_ns)
     for start in records.stage_starts:
         touched.opened |= start.seen_ns - start.start_ns < _OPENING_NS
         if start.step >= 0:

@@ -72,5 +72,8 @@ def _iterate_times(records: Records) -> Iterator[tuple[str, int, int]]:
         yield window.run_id, window.attempt, window.end_ns
     for point in (*records.metric_points, *records.engine_samples):
         yield point.run_id, point.attempt, point.ts_ns
+    for block in records.blocks:
+        for (run_id, attempt), newest_ns in block.newest_ns.items():
+            yield run_id, attempt, newest_ns
     for sighting in (*records.processes, *records.stage_starts):
         yield sighting.run_id, sighting.attempt, sighting.seen_ns

@@ -46,7 +46,7 @@ from longpole_server.store.columns import (
     WHOLE,
     make_array,
 )
-from longpole_server.store.traces import make_trace_rows
+from longpole_server.store.traces import TRACE_SCHEMA, make_trace_rows
 
 _KIND_OF_TYPE: Mapping[object, pa.DataType] = MappingProxyType(
     {str: TEXT, int: INTEGER, float: FLOAT, bool: FLAG, tuple: TEXTS, Mapping: TEXT_MAP}
@@ -80,10 +80,12 @@ class Table:
 
     Attributes:
         name: In the database.
+        schema: Of the rows.
         make_rows: Records in, rows out, in the same order.
     """
 
     name: str
+    schema: pa.Schema
     make_rows: Callable[[Sequence[Any]], pa.Table]
 
 
@@ -98,7 +100,7 @@ def _table_of(name: str, record_type: type) -> Table:
             }
         )
 
-    return Table(name, make_rows)
+    return Table(name, pa.schema(kinds), make_rows)
 
 
 def _kind_of(field: str, hint: object) -> pa.DataType:
@@ -130,7 +132,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "host_samples": _table_of("host_samples", HostSample),
         "engine_samples": _table_of("engine_samples", EngineSample),
         "run_ends": _table_of("run_ends", RunEnd),
-        "raw_spans": Table("otel_traces", make_trace_rows),
+        "raw_spans": Table("otel_traces", TRACE_SCHEMA, make_trace_rows),
     }
 )
 RUN_GPUS = _table_of("run_gpus", RunGpu)

@@ -3,7 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -12,40 +13,77 @@ from longpole_server.store.columns import INTEGER, TEXT, TEXT_MAP, TEXTS, TIME, 
 
 _TIMES = pa.list_(TIME)
 _TEXT_MAPS = pa.list_(TEXT_MAP)
+Event: TypeAlias = tuple[int, str, Mapping[str, str]]
+Link: TypeAlias = tuple[str, str, str, Mapping[str, str]]
+
+
+TRACE_SCHEMA = pa.schema(
+    {
+        "Timestamp": TIME,
+        "TraceId": TEXT,
+        "SpanId": TEXT,
+        "ParentSpanId": TEXT,
+        "TraceState": TEXT,
+        "SpanName": TEXT,
+        "SpanKind": TEXT,
+        "ServiceName": TEXT,
+        "ResourceAttributes": TEXT_MAP,
+        "ScopeName": TEXT,
+        "ScopeVersion": TEXT,
+        "SpanAttributes": TEXT_MAP,
+        "Duration": INTEGER,
+        "StatusCode": TEXT,
+        "StatusMessage": TEXT,
+        "Events.Timestamp": _TIMES,
+        "Events.Name": TEXTS,
+        "Events.Attributes": _TEXT_MAPS,
+        "Links.TraceId": TEXTS,
+        "Links.SpanId": TEXTS,
+        "Links.TraceState": TEXTS,
+        "Links.Attributes": _TEXT_MAPS,
+    }
+)
+
+NESTED_COLUMNS = tuple(name for name in TRACE_SCHEMA.names if "." in name)
 
 
 def make_trace_rows(spans: Sequence[RawSpan]) -> pa.Table:
     """Return spans as rows of `otel_traces`, in their order."""
-    events = [span.events for span in spans]
-    links = [span.links for span in spans]
-    columns: dict[str, tuple[list[object], pa.DataType]] = {
-        "Timestamp": ([span.ts_ns for span in spans], TIME),
-        "TraceId": ([span.trace_id for span in spans], TEXT),
-        "SpanId": ([span.span_id for span in spans], TEXT),
-        "ParentSpanId": ([span.parent_span_id for span in spans], TEXT),
-        "TraceState": ([span.trace_state for span in spans], TEXT),
-        "SpanName": ([span.name for span in spans], TEXT),
-        "SpanKind": ([span.kind for span in spans], TEXT),
-        "ServiceName": ([span.service_name for span in spans], TEXT),
-        "ResourceAttributes": ([span.resource for span in spans], TEXT_MAP),
-        "ScopeName": ([span.scope_name for span in spans], TEXT),
-        "ScopeVersion": ([span.scope_version for span in spans], TEXT),
-        "SpanAttributes": ([span.attributes for span in spans], TEXT_MAP),
-        "Duration": ([max(span.duration_ns, 0) for span in spans], INTEGER),
-        "StatusCode": ([span.status_code for span in spans], TEXT),
-        "StatusMessage": ([span.status_message for span in spans], TEXT),
-        "Events.Timestamp": ([[ts_ns for ts_ns, _, _ in each] for each in events], _TIMES),
-        "Events.Name": ([[name for _, name, _ in each] for each in events], TEXTS),
-        "Events.Attributes": (
-            [[list(attributes.items()) for _, _, attributes in each] for each in events],
-            _TEXT_MAPS,
-        ),
-        "Links.TraceId": ([[trace_id for trace_id, _, _, _ in each] for each in links], TEXTS),
-        "Links.SpanId": ([[span_id for _, span_id, _, _ in each] for each in links], TEXTS),
-        "Links.TraceState": ([[state for _, _, state, _ in each] for each in links], TEXTS),
-        "Links.Attributes": (
-            [[list(attributes.items()) for _, _, _, attributes in each] for each in links],
-            _TEXT_MAPS,
-        ),
+    columns: dict[str, list[object]] = {
+        "Timestamp": [span.ts_ns for span in spans],
+        "TraceId": [span.trace_id for span in spans],
+        "SpanId": [span.span_id for span in spans],
+        "ParentSpanId": [span.parent_span_id for span in spans],
+        "TraceState": [span.trace_state for span in spans],
+        "SpanName": [span.name for span in spans],
+        "SpanKind": [span.kind for span in spans],
+        "ServiceName": [span.service_name for span in spans],
+        "ResourceAttributes": [span.resource for span in spans],
+        "ScopeName": [span.scope_name for span in spans],
+        "ScopeVersion": [span.scope_version for span in spans],
+        "SpanAttributes": [span.attributes for span in spans],
+        "Duration": [max(span.duration_ns, 0) for span in spans],
+        "StatusCode": [span.status_code for span in spans],
+        "StatusMessage": [span.status_message for span in spans],
     }
-    return pa.table({name: make_array(values, kind) for name, (values, kind) in columns.items()})
+    arrays = {
+        name: make_array(each, TRACE_SCHEMA.field(name).type) for name, each in columns.items()
+    }
+    nested = make_nested_columns([span.events for span in spans], [span.links for span in spans])
+    return pa.table({**arrays, **nested}, schema=TRACE_SCHEMA)
+
+
+def make_nested_columns(
+    events: Sequence[Sequence[Event]], links: Sequence[Sequence[Link]]
+) -> "dict[str, pa.Array[Any]]":
+    """Return the columns of the events and links of spans, in the order of the spans."""
+    columns: dict[str, list[object]] = {
+        "Events.Timestamp": [[ts_ns for ts_ns, _, _ in each] for each in events],
+        "Events.Name": [[name for _, name, _ in each] for each in events],
+        "Events.Attributes": [[list(texts.items()) for _, _, texts in each] for each in events],
+        "Links.TraceId": [[trace_id for trace_id, _, _, _ in each] for each in links],
+        "Links.SpanId": [[span_id for _, span_id, _, _ in each] for each in links],
+        "Links.TraceState": [[state for _, _, state, _ in each] for each in links],
+        "Links.Attributes": [[list(texts.items()) for _, _, _, texts in each] for each in links],
+    }
+    return {name: make_array(each, TRACE_SCHEMA.field(name).type) for name, each in columns.items()}

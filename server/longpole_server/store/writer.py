@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import RunGpu
-from longpole_server.model.records import Records
+from longpole_server.model.records import Records, RowBlock
 from longpole_server.model.step import Step
 from longpole_server.store.activity import Activity, make_activity_rows
 from longpole_server.store.steps import make_step_rows
-from longpole_server.store.tables import RUN_GPUS, SCRAPE_TARGETS, TABLES
+from longpole_server.store.tables import RUN_GPUS, SCRAPE_TARGETS, TABLES, Table
 
 
 class Inserter(Protocol):
@@ -47,9 +47,9 @@ class Writer:
             StoreError: The database refused or failed; the caller retries with the same token.
         """
         for field, table in TABLES.items():
-            batch = getattr(records, field)
-            if batch:
-                self._insert(table.name, table.make_rows(batch), token)
+            rows = _make_rows(table, getattr(records, field), records.blocks, field)
+            if rows is not None:
+                self._insert(table.name, rows, token)
         news = self._activity.find_news(records)
         self._insert("run_activity", make_activity_rows(news), token)
         self._activity.remember(news)
@@ -85,6 +85,14 @@ class Writer:
     def _insert(self, table: str, rows: pa.Table, token: str) -> None:
         if rows.num_rows:
             self._client.insert(table, rows, f"{token}/{table}")
+
+
+def _make_rows(
+    table: Table, batch: Sequence[object], blocks: Sequence[RowBlock], field: str
+) -> pa.Table | None:
+    parts = [table.make_rows(batch)] if batch else []
+    parts += [block.rows for block in blocks if block.kind == field]
+    return pa.concat_tables(parts).combine_chunks() if parts else None
 
 
 def _make_token() -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -98,6 +98,11 @@ class Numbers:
         batch = make_batch(int(body), ROWS)
         for name in Records.__slots__:
             getattr(into, name).extend(getattr(batch, name))
+
+    def normalize_many(
+        self, signal: Signal, requests: Sequence[tuple[bytes, int]], into: Records
+    ) -> bool:
+        return False
 
 
 def run_pipeline(directory: Path, store: Store) -> tuple[Spool, Pipeline]:

@@ -1,6 +1,7 @@
 """The one door of normalisation: a request in protobuf in, records out."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,6 +11,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from longpole_server.ingest.columns.traces import TraceColumnReader
+from longpole_server.ingest.columns.wire import UnfitError
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import KnownAttempt
@@ -19,6 +22,8 @@ from longpole_server.ingest.normalize.sender import SenderCache
 from longpole_server.ingest.normalize.traces import TraceReader
 from longpole_server.ingest.signals import Signal, parse_request
 from longpole_server.model.records import Records
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +49,32 @@ class Normalizer:
     Args:
         known: The attempts in the store, so that a restart of the server begins no new ones.
         keep_text: Keep text of prompts, responses and tool arguments in the raw spans.
+        min_column_bytes: Size of a batch from which it is read as columns: below, objects cost
+            less than the fixed cost of columns.
     """
 
-    def __init__(self, known: Iterable[KnownAttempt] = (), *, keep_text: bool = False) -> None:
+    def __init__(
+        self,
+        known: Iterable[KnownAttempt] = (),
+        *,
+        keep_text: bool = False,
+        min_column_bytes: int = 16 << 10,
+    ) -> None:
+        self._min_column_bytes = min_column_bytes
         senders = SenderCache(keep_text=keep_text)
         book = AttemptBook(known)
         announcer = Announcer()
         self._traces = TraceReader(senders, book, announcer, keep_text=keep_text)
+        self._trace_columns = TraceColumnReader(
+            senders,
+            book,
+            announcer,
+            self._traces.placer,
+            self._traces.guard,
+            keep_text=keep_text,
+        )
         self._metrics = MetricReader(senders, book, announcer)
+        self.num_unfit_batches = 0
         self._events = EventReader(senders, book, announcer)
 
     @property
@@ -85,3 +108,26 @@ class Normalizer:
                 self._metrics.add(cast("ExportMetricsServiceRequest", request), received_ns, into)
             case "logs":
                 self._events.add(cast("ExportLogsServiceRequest", request), received_ns, into)
+
+    def normalize_many(
+        self, signal: Signal, requests: Sequence[tuple[bytes, int]], into: Records
+    ) -> bool:
+        """Add the records of many requests at once, if that is how they can be read.
+
+        Args:
+            signal: What the requests hold.
+            requests: Each body in protobuf with the time the server got it, in their order.
+            into: Where the records go, most of them as columns.
+
+        Returns:
+            Whether they were added; if not, nothing changed and `normalize` takes each of them.
+        """
+        if signal != "traces" or sum(len(body) for body, _ in requests) < self._min_column_bytes:
+            return False
+        try:
+            self._trace_columns.add(requests, into)
+        except UnfitError as reason:
+            self.num_unfit_batches += 1
+            _log.info("A batch of %d requests is read one by one: %s", len(requests), reason)
+            return False
+        return True

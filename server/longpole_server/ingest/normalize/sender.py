@@ -139,10 +139,17 @@ class SenderCache:
 
     def get(self, resource: Resource) -> Sender:
         """Return the sender that a resource describes."""
-        key = resource.SerializeToString()
+        return self.get_encoded(resource.SerializeToString())
+
+    def get_encoded(self, key: bytes) -> Sender:
+        """Return the sender that a resource in protobuf describes.
+
+        Raises:
+            DecodeError: It cannot be read.
+        """
         sender = self._senders.get(key)
         if sender is None:
-            sender = read_sender(resource, keep_text=self._keep_text)
+            sender = read_sender(Resource.FromString(key), keep_text=self._keep_text)
             if len(self._senders) >= self._capacity:
                 del self._senders[next(iter(self._senders))]
             self._senders[key] = sender

@@ -21,13 +21,13 @@ from longpole_server.ingest.normalize.sender import Sender
 from longpole_server.model.records import RawSpan
 
 # Texts of the Collector's ClickHouse exporter, by number.
-_KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
-_STATUS_CODES = ("Unset", "Ok", "Error")
+KIND_TEXTS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
+STATUS_TEXTS = ("Unset", "Ok", "Error")
 # Step numbers, ours first: ROLL writes the second, RL-Insight the third.
 ITERATION_KEYS = (names.ITERATION, "global_step", "global_steps")
 # Names under which other systems send a whole step. NeMo-RL's is known by its last segment.
 _LOOP_ALIASES = frozenset({"pipeline_step", "total_step_time"})
-_PART_KINDS = {names.SPAN_GENERATE: "generate", names.SPAN_SCORE: "score"}
+_PARTKIND_TEXTS = {names.SPAN_GENERATE: "generate", names.SPAN_SCORE: "score"}
 
 
 class SpanKind(enum.Enum):
@@ -64,23 +64,23 @@ def read_span(
         parent_span_id=span.parent_span_id.hex(),
         trace_state=span.trace_state,
         name=span.name,
-        kind=_name_of(span.kind, _KINDS),
+        kind=_name_of(span.kind, KIND_TEXTS),
         service_name=sender.service,
         resource=sender.text,
         scope_name=scope.name,
         scope_version=scope.version,
         attributes=format_attributes(values, keep_text=keep_text),
-        status_code=_name_of(span.status.code, _STATUS_CODES),
+        status_code=_name_of(span.status.code, STATUS_TEXTS),
         status_message=span.status.message,
-        events=_read_events(span, keep_text=keep_text) if span.events else (),
-        links=_read_links(span, keep_text=keep_text) if span.links else (),
+        events=read_events(span, keep_text=keep_text) if span.events else (),
+        links=read_links(span, keep_text=keep_text) if span.links else (),
     )
     return SpanFact(raw, values, end_ns)
 
 
 def classify_span(name: str, values: Values) -> SpanKind | None:
     """Return what a span means, None when it means nothing here."""
-    kind = _classify_name(name)
+    kind = classify_name(name)
     if kind is SpanKind.LOOP:
         return kind if get_iteration(values) is not None else None
     if kind in {None, SpanKind.CANDIDATE} and names.STAGE in values:
@@ -89,7 +89,8 @@ def classify_span(name: str, values: Values) -> SpanKind | None:
 
 
 @lru_cache(maxsize=4096)
-def _classify_name(name: str) -> SpanKind | None:
+def classify_name(name: str) -> SpanKind | None:
+    """Return what a span means by its name alone."""
     if name == names.SPAN_LOOP or name.rsplit(".", 1)[-1] in _LOOP_ALIASES:
         return SpanKind.LOOP
     if name == names.SPAN_TRAJECTORY:
@@ -106,7 +107,7 @@ def _classify_name(name: str) -> SpanKind | None:
 @lru_cache(maxsize=4096)
 def name_part_kind(name: str) -> str | None:
     """Return the kind of a trajectory's child span, None when it is none."""
-    kind = _PART_KINDS.get(name)
+    kind = _PARTKIND_TEXTS.get(name)
     if kind is None and name.startswith(names.SPAN_TOOL_PREFIX):
         return "tool"
     return kind
@@ -121,7 +122,8 @@ def get_iteration(values: Values) -> int | None:
     return None
 
 
-def _read_events(span: Span, *, keep_text: bool) -> tuple[tuple[int, str, Mapping[str, str]], ...]:
+def read_events(span: Span, *, keep_text: bool) -> tuple[tuple[int, str, Mapping[str, str]], ...]:
+    """Return the events of a span: time, name and attributes."""
     return tuple(
         (
             read_time(event.time_unix_nano),
@@ -132,9 +134,10 @@ def _read_events(span: Span, *, keep_text: bool) -> tuple[tuple[int, str, Mappin
     )
 
 
-def _read_links(
+def read_links(
     span: Span, *, keep_text: bool
 ) -> tuple[tuple[str, str, str, Mapping[str, str]], ...]:
+    """Return the links of a span: trace, span, state and attributes."""
     return tuple(
         (
             link.trace_id.hex(),

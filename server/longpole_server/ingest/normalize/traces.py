@@ -71,13 +71,13 @@ class TraceReader:
         self._book = book
         self._announcer = announcer
         self._keep_text = keep_text
-        self._placer = StagePlacer()
+        self.placer = StagePlacer()
         self.guard = SkipGuard("span")
 
     @property
     def num_waiting(self) -> int:
         """Stage spans that wait for the step they belong to."""
-        return self._placer.num_held
+        return self.placer.num_held
 
     def add(self, request: ExportTraceServiceRequest, received_ns: int, into: Records) -> None:
         """Add the records of a request."""
@@ -107,7 +107,7 @@ class TraceReader:
             self._announcer.see_process(attempt, sender, found.scope, moments, into)
         for kind, fact in found.stages:
             with self.guard:
-                self._placer.add(kind, fact, attempt, sender, into)
+                self.placer.add(kind, fact, attempt, sender, into)
         joining.trajectories.extend(
             PlacedFact(fact, attempt, sender) for fact in found.trajectories
         )
@@ -141,13 +141,14 @@ def _find_moments(found: _Found, received_ns: int) -> Moments:
     facts += found.trajectories
     facts += found.parts
     loops = [
-        LoopSeen(_get_step(fact), fact.raw.ts_ns, fact.end_ns)
+        LoopSeen(get_step(fact), fact.raw.ts_ns, fact.end_ns)
         for kind, fact in found.stages
         if kind is SpanKind.LOOP
     ]
     return Moments.collect(received_ns, [fact.end_ns for fact in facts], loops)
 
 
-def _get_step(fact: SpanFact) -> int:
+def get_step(fact: SpanFact) -> int:
+    """Return the step that a span names, `UNKNOWN_STEP` where it names none."""
     iteration = get_iteration(fact.values)
     return UNKNOWN_STEP if iteration is None else iteration

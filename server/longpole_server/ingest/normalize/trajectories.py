@@ -15,9 +15,9 @@ from longpole_server.model.records import (
     TrajectorySpan,
 )
 
-_ROLLOUT = "rollout"
+ROLLOUT = "rollout"
 _VALIDATION_WORDS = frozenset({"validation", "validate", "val", "eval", "evaluation", "test"})
-_MAX_ANCESTORS = 16
+MAX_ANCESTORS = 16
 _NS_PER_S = 1e9
 
 
@@ -76,7 +76,7 @@ class _Owners:
         if len(of_trace) <= 1:
             return of_trace[0] if of_trace else None
         span_id = part.raw.parent_span_id
-        for _ in range(_MAX_ANCESTORS):
+        for _ in range(MAX_ANCESTORS):
             owner = self._by_span.get(span_id)
             if owner is not None:
                 return owner
@@ -105,7 +105,7 @@ def _make_trajectory(placed: PlacedFact, parts: Sequence[SpanFact]) -> Trajector
         trajectory_id=_get_id(fact),
         start_ns=raw.ts_ns,
         end_ns=fact.end_ns,
-        phase=_get_phase(values),
+        phase=name_phase(get_text(values, names.PHASE)),
         group_id=get_text(values, names.GROUP_ID),
         generate_s=_sum_kind("generate", names.TRAJECTORY_GENERATE_SECONDS, values, parts),
         tool_s=_sum_kind("tool", names.TRAJECTORY_TOOL_SECONDS, values, parts),
@@ -150,8 +150,9 @@ def _get_id(fact: SpanFact) -> str:
     return get_text(fact.values, names.TRAJECTORY_ID) or fact.raw.span_id
 
 
-def _get_phase(values: Values) -> str:
-    phase = (get_text(values, names.PHASE) or names.PHASES[0]).lower()
+def name_phase(sent: str | None) -> str:
+    """Return the canonical name of a phase as sent."""
+    phase = (sent or names.PHASES[0]).lower()
     return "validation" if phase in _VALIDATION_WORDS else phase
 
 
@@ -174,6 +175,6 @@ def _get_preemptions(values: Values) -> int | None:
 
 def _get_replica(values: Values, sender: Sender) -> str | None:
     replica = get_text(values, names.SERVICE_INSTANCE_ID)
-    if replica is None and sender.role == _ROLLOUT:
+    if replica is None and sender.role == ROLLOUT:
         return sender.instance
     return replica

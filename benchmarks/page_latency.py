@@ -1,0 +1,428 @@
+"""How long the server works for the run, step and cluster page of a large run.
+
+Run by hand: `python benchmarks/page_latency.py [--full] [--data-dir DIR]`. The data is made inside
+the embedded database: a run of 10,000 steps on 1,024 GPUs for 24 hours, with 8,192 samples a step
+in its last steps. `--full` is 88 million GPU rows and 10 million spans of samples (10 minutes and
+8 GB of disk on 2 cores); without it the GPUs have 3 hours and the samples a tenth. A data
+directory that is kept is used again. A page's time is what its panels take to be read and drawn on
+the server: cold (nothing remembered, the database open), and as after a write elsewhere, when pages
+read again. There is no peer here; the budget is one second.
+"""
+
+import argparse
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from longpole_dashboards.addresses import Query
+from longpole_dashboards.formats import Zone
+from longpole_dashboards.pages import (
+    cluster_panels,
+    run_panels,
+    run_slow_panels,
+    run_summary_panels,
+    sample_panels,
+    step_panels,
+)
+from longpole_dashboards.reading import Reader as PageReader
+from longpole_dashboards.refresh import PanelGroup, View
+from longpole_server.model.gpu import RunGpu
+from longpole_server.model.records import MetricPoint, Records
+from longpole_server.read import open_reader
+from longpole_server.read.alerts import open_alert_reader
+from longpole_server.service.alert_book import AlertStore
+from longpole_server.service.serial_writer import SerialWriter
+from longpole_server.store import Store, StoreConfig, open_store
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from support.server_runs import RunScript, merge
+from support.server_service import HandClock, ServiceBench, build_bench
+
+RUN = "bench/large"
+NODES, GPUS_A_NODE = 128, 8
+STEPS = 10_000
+PATTERN_STEPS = 20
+SAMPLES_A_STEP = 8_192
+PARTS_A_SAMPLE = 4
+METRICS = 40
+NS = 1_000_000_000
+HOUR_S = 3600
+STEP_S = 24 * HOUR_S / STEPS
+GPU_CHUNK_S = 600
+STAGES = (
+    ("gen", 0.0, 5.0),
+    ("reward", 5.0, 5.4),
+    ("old_log_prob", 5.4, 6.0),
+    ("update_actor", 6.0, 7.8),
+    ("update_weights", 7.8, 8.3),
+)
+
+# A pseudo-random fraction for a row, the same at every run.
+_NOISE = "(cityHash64(gpu, second, {salt}) % 10000 / 10000)"
+
+GPU_ROWS = """
+INSERT INTO gpu_samples
+WITH number % {gpus} AS gpu, intDiv(number, {gpus}) AS second
+SELECT
+    concat('node-', leftPad(toString(intDiv(gpu, 8)), 3, '0')),
+    concat('GPU-', leftPad(toString(gpu), 6, '0')),
+    gpu % 8,
+    fromUnixTimestamp64Nano(toInt64({start_ns}) + toInt64(second) * 1000000000, 'UTC'),
+    'NVIDIA H100 80GB HBM3',
+    floor({n1} * 100) / 100,
+    toInt64(60e9 + gpu * 1e6 + intDiv(second, 60) * 4096),
+    80000000000,
+    {n2}, {n3}, {n4},
+    300 + {n5} * 400,
+    1e6 + second * 450 + {n6} * 100,
+    55 + floor({n7} * 20),
+    1980000000 - 15000000 * floor({n8} * 8),
+    0,
+    toInt64({n9} * 1e10), toInt64({n10} * 1e10), toInt64({n11} * 1e9), toInt64({n12} * 1e9)
+FROM numbers({rows})
+"""
+
+STEP_COPIES = """
+INSERT INTO steps
+SELECT pattern.* REPLACE (
+    step + {pattern} * (copy.number + 1) AS step,
+    start_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS start_ns,
+    end_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS end_ns
+)
+FROM (SELECT * FROM steps FINAL) AS pattern CROSS JOIN numbers({copies}) AS copy
+"""
+
+SPAN_COPIES = """
+INSERT INTO stage_spans
+SELECT pattern.* REPLACE (
+    step + {pattern} * (copy.number + 1) AS step,
+    start_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS start_ns,
+    end_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS end_ns,
+    hex(cityHash64(span_id, copy.number)) AS span_id
+)
+FROM (SELECT * FROM stage_spans FINAL) AS pattern CROSS JOIN numbers({copies}) AS copy
+"""
+
+SCALAR_COPIES = """
+INSERT INTO metric_points
+SELECT pattern.* REPLACE (
+    step + {pattern} * (copy.number + 1) AS step,
+    value * (1 + cityHash64(name, copy.number, step) % 1000 / 5000) AS value,
+    ts_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS ts_ns
+)
+FROM (SELECT * FROM metric_points FINAL) AS pattern CROSS JOIN numbers({copies}) AS copy
+"""
+
+SAMPLE_ROWS = """
+INSERT INTO trajectories
+WITH
+    number % {samples} AS row,
+    {first_step} + intDiv(number, {samples}) AS own_step,
+    cityHash64(number) % 10000 / 10000 AS noise,
+    toInt64({begin_ns}) + toInt64((own_step - 1) * {step_ns}) AS begin_ns,
+    0.5 + 4.4 * pow(noise, 4) AS seconds,
+    concat('s', toString(own_step), '-', toString(row)) AS sample_id
+SELECT
+    '{run}', 1, own_step, sample_id,
+    fromUnixTimestamp64Nano(begin_ns, 'UTC'),
+    fromUnixTimestamp64Nano(begin_ns + toInt64(seconds * 1e9), 'UTC'),
+    'train', toString(intDiv(row, 8)), seconds * 0.8, seconds * 0.15, seconds * 0.05, 0.0, NULL,
+    200 + row % 300, toInt64(seconds * 800), 1 + row % 4, 0, 'success', row % 2, own_step, own_step,
+    concat('engine-', toString(row % 128)), concat('node-', leftPad(toString(row % 128), 3, '0')),
+    lower(hex(cityHash64(number, 1))), lower(hex(cityHash64(number, 2)))
+FROM numbers({rows})
+"""
+
+PART_ROWS = """
+INSERT INTO trajectory_spans
+SELECT
+    run_id, attempt, trajectory_id,
+    part.number % 2 = 0 ? 'generate' : 'tool',
+    part.number % 2 = 0 ? 'rl.generate' : 'python',
+    start_ns + toIntervalNanosecond(toInt64(part.number * 1e8)),
+    start_ns + toIntervalNanosecond(toInt64((part.number + 1) * 1e8)),
+    hex(cityHash64(span_id, part.number)),
+    intDiv(part.number, 2), 50, 100
+FROM trajectories CROSS JOIN numbers({parts}) AS part
+WHERE step >= {first_step} AND step < {last_step}
+"""
+
+
+class Cluster:
+    """What is made, and when it happened."""
+
+    def __init__(self, now_ns: int, *, full: bool) -> None:
+        self.now_ns = now_ns
+        self.begin_ns = now_ns - 24 * HOUR_S * NS
+        self.gpu_seconds = (24 if full else 3) * HOUR_S
+        self.sample_steps = 244 if full else 24
+
+    @property
+    def gpus(self) -> int:
+        return NODES * GPUS_A_NODE
+
+
+def note(text: str) -> None:
+    print(f"# {time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def make_data(store: Store, bench: ServiceBench, cluster: Cluster) -> None:
+    run = RunScript(RUN, begin_ns=cluster.begin_ns, host="node-000")
+    bench.write(run.start(system="verl", algorithm="grpo", gpu_count=cluster.gpus))
+    hold_gpus(store, cluster)
+    for step in range(1, PATTERN_STEPS + 1):
+        bench.write(make_step(run, step))
+    client = store.new_schema_client()
+    shape = {
+        "pattern": PATTERN_STEPS,
+        "shift_ns": int(PATTERN_STEPS * STEP_S * NS),
+        "copies": STEPS // PATTERN_STEPS - 1,
+    }
+    for copies in (STEP_COPIES, SPAN_COPIES, SCALAR_COPIES):
+        client.command(copies.format(**shape))
+    note(f"{STEPS:,} steps")
+    make_samples(client.command, cluster)
+    note(f"{cluster.sample_steps * SAMPLES_A_STEP * (1 + PARTS_A_SAMPLE):,} spans of samples")
+    make_gpu_rows(client.command, cluster)
+    note(f"{cluster.gpus * cluster.gpu_seconds:,} GPU rows")
+    client.close()
+
+
+def hold_gpus(store: Store, cluster: Cluster) -> None:
+    store.writer.write_run_gpus(
+        [
+            RunGpu(
+                RUN,
+                1,
+                f"node-{gpu // 8:03}",
+                f"GPU-{gpu:06}",
+                gpu % 8,
+                "actor" if gpu % 2 else "rollout",
+                cluster.begin_ns,
+                None,
+                "gpu_ids",
+                "NVIDIA H100 80GB HBM3",
+            )
+            for gpu in range(cluster.gpus)
+        ]
+    )
+
+
+def make_step(run: RunScript, step: int) -> Records:
+    start_s = (step - 1) * STEP_S
+    points = [
+        MetricPoint(RUN, 1, step, name, 0.5 + number / 100, run.at(start_s + STEP_S))
+        for number, name in enumerate(
+            ("critic/score/mean", "actor/entropy", "actor/kl_loss", "response_length/mean")
+            + tuple(f"group/metric_{number}" for number in range(METRICS - 4))
+        )
+    ]
+    return merge(
+        run.stages(step, start_s, STAGES),
+        run.loop(step, start_s, STEP_S, tokens=8_000_000),
+        Records(metric_points=points),
+    )
+
+
+def make_samples(command: Callable[[str], None], cluster: Cluster) -> None:
+    first = STEPS - cluster.sample_steps + 1
+    chunk = 16
+    for step in range(first, STEPS + 1, chunk):
+        steps = min(chunk, STEPS + 1 - step)
+        command(
+            SAMPLE_ROWS.format(
+                run=RUN,
+                samples=SAMPLES_A_STEP,
+                first_step=step,
+                begin_ns=cluster.begin_ns,
+                step_ns=int(STEP_S * NS),
+                rows=steps * SAMPLES_A_STEP,
+            )
+        )
+        command(PART_ROWS.format(parts=PARTS_A_SAMPLE, first_step=step, last_step=step + steps))
+
+
+def make_gpu_rows(command: Callable[[str], None], cluster: Cluster) -> None:
+    begin_ns = cluster.now_ns - cluster.gpu_seconds * NS
+    noise = {f"n{salt}": _NOISE.format(salt=salt) for salt in range(1, 13)}
+    for second in range(0, cluster.gpu_seconds, GPU_CHUNK_S):
+        command(
+            GPU_ROWS.format(
+                gpus=cluster.gpus,
+                start_ns=begin_ns + second * NS,
+                rows=GPU_CHUNK_S * cluster.gpus,
+                **noise,
+            )
+        )
+
+
+@contextmanager
+def opened(directory: Path) -> Generator[tuple[Store, ServiceBench]]:
+    store = open_store(StoreConfig(directory=directory))
+    reader = open_reader(store, 6)
+    alert_store = AlertStore(open_alert_reader(store), store.new_alert_writer())
+    yield store, build_bench(reader, SerialWriter(store.writer), HandClock(), alert_store)
+    alert_store.writer.close()
+    alert_store.reader.close()
+    reader.close()
+    store.close()
+
+
+PAGES: Mapping[str, tuple[tuple[PanelGroup[Any], ...], str]] = {
+    "run, last 40 steps": (
+        (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS),
+        f"?id={RUN}",
+    ),
+    "run, all steps, 2 h": (
+        (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS),
+        f"?id={RUN}&steps=all&span=120",
+    ),
+    "step, 8,192 samples": (
+        (step_panels.PANELS, sample_panels.PANELS),
+        f"?run={RUN}&step={{step}}&id=s{{step}}-77",
+    ),
+    "cluster, 10 min": (
+        (cluster_panels.PANELS, cluster_panels.HEAT_PANELS),
+        "?",
+    ),
+    "cluster, 6 h": (
+        (cluster_panels.PANELS, cluster_panels.HEAT_PANELS),
+        "?span=360",
+    ),
+}
+
+
+def draw(groups: tuple[PanelGroup[Any], ...], reader: PageReader, view: View) -> dict[str, float]:
+    """Read and draw every panel of a page; return the milliseconds of each."""
+    times_ms: dict[str, float] = {}
+    for group in groups:
+        reading = group.read(reader, view)
+        for panel in group.panels:
+            started_s = time.perf_counter()
+            panel.key(reading)
+            panel.render(reading)
+            name = panel.outputs[0][0]
+            times_ms[name] = (time.perf_counter() - started_s) * 1e3
+    return times_ms
+
+
+def measure_pages(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
+    bench.clock.seconds = (cluster.now_ns - HandClock().now_ns()) / NS
+    print(f"\n{'milliseconds':<24}{'cold':>9}{'p50':>9}{'p95':>9}   slowest panels (median)")
+    for name, (groups, address) in PAGES.items():
+        totals_ms: list[float] = []
+        panels_ms: dict[str, list[float]] = {}
+        fresh = bench.reopened()
+        for number in range(rounds):
+            step = STEPS - 1 - number % (cluster.sample_steps - 2)
+            view = View(
+                query=Query.parse(address.format(step=step)),
+                theme="light",
+                zone=Zone(),
+                now_ns=cluster.now_ns,
+            )
+            started_s = time.perf_counter()
+            each_ms = draw(groups, PageReader(fresh.service), view)
+            totals_ms.append((time.perf_counter() - started_s) * 1e3)
+            for panel, panel_ms in each_ms.items():
+                panels_ms.setdefault(panel, []).append(panel_ms)
+            # Something was written: what the service remembers of the run is read again.
+            fresh.revisions.bump(RUN)
+        later = sorted(totals_ms[1:])
+        slowest = sorted(panels_ms.items(), key=lambda item: -statistics.median(item[1]))[:3]
+        print(
+            f"{name:<24}{totals_ms[0]:>9.0f}{statistics.median(later):>9.0f}"
+            f"{later[int(len(later) * 0.95)]:>9.0f}   "
+            + ", ".join(f"{panel} {statistics.median(ms):.0f}" for panel, ms in slowest),
+            flush=True,
+        )
+
+
+QUERIES: Mapping[str, Callable[[ServiceBench, Cluster, int], object]] = {
+    "all steps": lambda bench, cluster, _: bench.service.list_steps(RUN),
+    "one step": lambda bench, cluster, number: bench.service.get_step(RUN, STEPS - 1 - number),
+    "samples of a step": lambda bench, cluster, number: bench.service.list_trajectories(
+        RUN, STEPS - 1 - number, "-duration", 10_001
+    ),
+    "distribution of a step": lambda bench, cluster, number: bench.service.get_distribution(
+        RUN, STEPS - 1 - number
+    ),
+    "one sample": lambda bench, cluster, number: bench.service.get_trajectory(
+        RUN, f"s{STEPS - 1 - number}-77"
+    ),
+    "a metric, all steps": lambda bench, cluster, _: bench.service.get_metric(
+        RUN, "critic/score/mean"
+    ),
+    "verdict changes": lambda bench, cluster, _: bench.service.list_verdict_changes(RUN),
+    "diagnosis, last 20": lambda bench, cluster, _: bench.service.diagnose(RUN),
+    "heat-map, 10 min": lambda bench, cluster, number: read_heat(bench, cluster, 600, number),
+    "heat-map, 2 h": lambda bench, cluster, number: read_heat(bench, cluster, 7_200, number),
+    "heat-map, 24 h": lambda bench, cluster, number: read_heat(bench, cluster, 86_400, number),
+    "cluster now": lambda bench, cluster, _: bench.service.get_cluster(),
+}
+
+
+def read_heat(bench: ServiceBench, cluster: Cluster, seconds: int, number: int) -> object:
+    end_ns = cluster.now_ns - number * 7 * NS
+    return bench.service.get_gpu_heatmap(RUN, "sm_active_ratio", end_ns - seconds * NS, end_ns, 720)
+
+
+def measure_queries(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
+    print(f"\n{'milliseconds':<24}{'cold':>9}{'p50':>9}{'p95':>9}")
+    for name, ask in QUERIES.items():
+        fresh = bench.reopened()
+        times_ms: list[float] = []
+        for number in range(rounds):
+            started_s = time.perf_counter()
+            ask(fresh, cluster, number % (cluster.sample_steps - 2))
+            times_ms.append((time.perf_counter() - started_s) * 1e3)
+            fresh.revisions.bump(RUN)
+        later = sorted(times_ms[1:])
+        print(
+            f"{name:<24}{times_ms[0]:>9.0f}{statistics.median(later):>9.0f}"
+            f"{later[int(len(later) * 0.95)]:>9.0f}",
+            flush=True,
+        )
+
+
+def run(directory: Path, *, full: bool, rounds: int) -> None:
+    stamp = directory / "made"
+    now_ns = time.time_ns() // (60 * NS) * 60 * NS
+    if stamp.exists():
+        now_ns = int(stamp.read_text())
+    cluster = Cluster(now_ns, full=full)
+    with opened(directory / "store") as (store, bench):
+        bench.clock.seconds = (cluster.now_ns - HandClock().now_ns()) / NS
+        if not stamp.exists():
+            make_data(store, bench, cluster)
+            stamp.write_text(str(now_ns))
+        measure_queries(bench, cluster, rounds)
+        measure_pages(bench, cluster, rounds)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\nmost memory of the process: {peak_mib:,.0f} MiB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--data-dir", type=Path, help="kept and used again")
+    arguments = parser.parse_args()
+    if arguments.data_dir is not None:
+        arguments.data_dir.mkdir(parents=True, exist_ok=True)
+        run(arguments.data_dir, full=arguments.full, rounds=arguments.rounds)
+        return 0
+    with TemporaryDirectory() as directory:
+        run(Path(directory), full=arguments.full, rounds=arguments.rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""The attributes of many spans or points, as columns.
+
+`normalize.attributes` says what a value means as number or as text; here the usual types are
+converted at once, and a value of another type is asked of there.
+"""
+# pyarrow carries no complete types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+from longpole_server.ingest.columns.texts import Column, make_texts, pick, take, to_column
+from longpole_server.ingest.columns.wire import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Bytes,
+    Fields,
+    Flags,
+    Ints,
+    Messages,
+    UnfitError,
+    has_repeats,
+    make_tag,
+    scan,
+)
+from longpole_server.ingest.normalize.attributes import (
+    MAX_TEXT_CHARS,
+    Value,
+    format_attributes,
+    get_float,
+    get_int,
+    get_text,
+    read_value,
+)
+
+_NONE, _STRING, _BOOL, _INT, _DOUBLE, _OTHER = range(6)
+_KIND_OF_TAG = {
+    make_tag(1, LENGTH): _STRING,
+    make_tag(2, VARINT): _BOOL,
+    make_tag(3, VARINT): _INT,
+    make_tag(4, FIXED64): _DOUBLE,
+    make_tag(5, LENGTH): _OTHER,
+    make_tag(6, LENGTH): _OTHER,
+    make_tag(7, LENGTH): _OTHER,
+}
+_KINDS = np.full(max(_KIND_OF_TAG) + 1, -1, np.int64)
+_KINDS[list(_KIND_OF_TAG)] = list(_KIND_OF_TAG.values())
+_MAX_BIT_KEYS = 62
+_KEY = "key"
+_LEAST_USUAL, _MOST_USUAL = 1e-4, 1e15
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """Attributes in the order of their owners, then as sent.
+
+    Attributes:
+        owners: Number of the span or point that each belongs to.
+        codes: Number of its key in `keys`.
+        kinds: Type of its value.
+        values: Messages `AnyValue`.
+        numbers: Whole number, bits of a fraction, or truth, by kind.
+        text_starts, text_ends: Of a text.
+    """
+
+    count: int
+    owners: Ints
+    keys: Sequence[str]
+    codes: Ints
+    kinds: Ints
+    values: Messages
+    numbers: "np.ndarray[Any, np.dtype[np.uint64]]"
+    text_starts: Ints
+    text_ends: Ints
+
+    @cached_property
+    def _code_of_key(self) -> dict[str, int]:
+        return {key: code for code, key in enumerate(self.keys)}
+
+    def find(self, key: str) -> Ints:
+        """Return the numbers of the attributes with a key."""
+        code = self._code_of_key.get(key)
+        if code is None:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self.codes == code)
+
+    def has(self, key: str) -> Flags:
+        """Tell of each owner whether it has a key."""
+        present = np.zeros(self.count, np.bool_)
+        present[self.owners[self.find(key)]] = True
+        return present
+
+    def read_ints(self, key: str) -> Column:
+        """Return whole numbers, one for each owner; null where it has none."""
+        found = self.find(key)
+        numbers = np.zeros(self.count, np.int64)
+        known = np.zeros(self.count, np.bool_)
+        usual = found[self.kinds[found] == _INT]
+        numbers[self.owners[usual]] = self.numbers[usual].view(np.int64)
+        known[self.owners[usual]] = True
+        for each in found[self.kinds[found] != _INT]:
+            number = get_int({_KEY: self.read(each)}, _KEY)
+            if number is not None:
+                numbers[self.owners[each]], known[self.owners[each]] = number, True
+        return to_column(numbers, known)
+
+    def read_floats(self, key: str) -> Column:
+        """Return finite numbers, one for each owner; null where it has none."""
+        found = self.find(key)
+        numbers = np.full(self.count, np.nan)
+        usual = found[self.kinds[found] == _DOUBLE]
+        numbers[self.owners[usual]] = self.numbers[usual].view(np.float64)
+        for each in found[self.kinds[found] != _DOUBLE]:
+            number = get_float({_KEY: self.read(each)}, _KEY)
+            if number is not None:
+                numbers[self.owners[each]] = number
+        return to_column(numbers, np.isfinite(numbers))
+
+    def read_texts(self, key: str) -> Column:
+        """Return texts, one for each owner; null where it has none or an empty one."""
+        found = self.find(key)
+        places = np.zeros(self.count, np.int64)
+        known = np.zeros(self.count, np.bool_)
+        is_text = self.kinds[found] == _STRING
+        usual = found[is_text & (self.text_ends[found] > self.text_starts[found])]
+        places[self.owners[usual]] = np.arange(len(usual))
+        known[self.owners[usual]] = True
+        texts = make_texts(self.values.buffer, self.text_starts[usual], self.text_ends[usual])
+        unusual: list[str] = []
+        for each in found[~is_text]:
+            text = get_text({_KEY: self.read(each)}, _KEY)
+            if text is not None:
+                places[self.owners[each]] = len(usual) + len(unusual)
+                known[self.owners[each]] = True
+                unusual.append(text)
+        if unusual:
+            texts = pa.concat_arrays([texts, pa.array(unusual, pa.string())])
+        return take(texts, places, known)
+
+    def read(self, number: "int | np.int64") -> Value:
+        """Return one value in Python."""
+        start, end = int(self.values.starts[number]), int(self.values.ends[number])
+        try:
+            return read_value(AnyValue.FromString(self.values.buffer[start:end].tobytes()))
+        except DecodeError as error:
+            raise UnfitError("a value that cannot be read") from error
+
+    def make_maps(self, *, keep_text: bool) -> Column:
+        """Return all attributes of each owner as text, without what people wrote."""
+        kept = np.array(
+            [bool(format_attributes({key: ""}, keep_text=keep_text)) for key in self.keys] or [True]
+        )
+        chosen = np.flatnonzero(kept[self.codes]) if not kept.all() else np.arange(len(self.codes))
+        if self._repeats_keys():
+            raise UnfitError("a key that comes twice")
+        sizes = np.bincount(self.owners[chosen], minlength=self.count)
+        offsets = np.zeros(self.count + 1, np.int32)
+        np.cumsum(sizes, out=offsets[1:])
+        keys = pick(self.keys, self.codes[chosen])
+        return pa.MapArray.from_arrays(to_column(offsets), keys, self._format(chosen))
+
+    def _repeats_keys(self) -> bool:
+        if len(self.keys) > _MAX_BIT_KEYS:
+            pairs = self.owners * len(self.keys) + self.codes
+            return len(np.unique(pairs)) < len(pairs)
+        # Different powers of two add up to what they are together as bits.
+        bits = np.int64(1) << self.codes
+        begins = np.flatnonzero(np.diff(self.owners, prepend=-1))
+        if not len(begins):
+            return False
+        return bool((np.add.reduceat(bits, begins) != np.bitwise_or.reduceat(bits, begins)).any())
+
+    def _format(self, chosen: Ints) -> Column:
+        """Return the values of some attributes as text, long ones cut."""
+        kinds = self.kinds[chosen]
+        lengths = self.text_ends[chosen] - self.text_starts[chosen]
+        is_long = lengths > MAX_TEXT_CHARS
+        parts: list[Any] = []
+        order = np.zeros(len(chosen), np.int64)
+        done = 0
+
+        def add(places: Ints, make: Callable[[Ints], Any]) -> None:
+            nonlocal done
+            if len(places):
+                parts.append(make(chosen[places]))
+                order[places] = np.arange(done, done + len(places))
+                done += len(places)
+
+        add(np.flatnonzero((kinds == _STRING) & ~is_long), self._take_texts)
+        add(np.flatnonzero(kinds == _INT), self._write_ints)
+        add(np.flatnonzero(kinds == _DOUBLE), self._write_floats)
+        rest = (kinds == _NONE) | (kinds == _BOOL) | (kinds == _OTHER) | is_long
+        add(np.flatnonzero(rest), self._write_others)
+        if not parts:
+            return pa.array([], pa.string())
+        return take(pa.concat_arrays(parts), order)
+
+    def _take_texts(self, numbers: Ints) -> Column:
+        return make_texts(self.values.buffer, self.text_starts[numbers], self.text_ends[numbers])
+
+    def _write_ints(self, numbers: Ints) -> Column:
+        return to_column(self.numbers[numbers].view(np.int64)).cast(pa.string())
+
+    def _write_floats(self, numbers: Ints) -> Column:
+        floats = self.numbers[numbers].view(np.float64)
+        sizes = np.abs(floats)
+        # Arrow writes these as Python does, and whole, small and large ones otherwise.
+        usual = (sizes >= _LEAST_USUAL) & (sizes < _MOST_USUAL) & (np.floor(sizes) != sizes)
+        if usual.all():
+            return to_column(floats).cast(pa.string())
+        texts = np.empty(len(floats), object)
+        texts[usual] = to_column(floats[usual]).cast(pa.string()).to_numpy(zero_copy_only=False)
+        texts[~usual] = list(map(str, floats[~usual].tolist()))
+        return pa.array(texts, pa.string())
+
+    def _write_others(self, numbers: Ints) -> Column:
+        written = [
+            format_attributes({_KEY: self.read(each)}, keep_text=True)[_KEY] for each in numbers
+        ]
+        return pa.array(written, pa.string())
+
+
+def read_attributes(pairs: Messages, owners: Ints, count: int) -> Attributes:
+    """Read messages `KeyValue`.
+
+    Args:
+        pairs: The messages, those of one owner after another.
+        owners: Number of the owner of each.
+        count: How many owners there are, with attributes or without.
+
+    Raises:
+        UnfitError: Something is not of the usual form.
+    """
+    fields = scan(pairs)
+    keys = place_content(fields, 1, len(pairs), pairs.buffer)
+    values = place_content(fields, 2, len(pairs), pairs.buffer)
+    names, codes = name_texts(keys)
+    inner = scan(values)
+    tags = np.minimum(inner.tags, len(_KINDS) - 1)
+    field_kinds = np.where(inner.tags < len(_KINDS), _KINDS[tags], -1)
+    known = np.flatnonzero(field_kinds >= 0)
+    at = inner.owners[known]
+    if has_repeats(at):
+        raise UnfitError("a value of two types")
+    kinds = np.zeros(len(pairs), np.int64)
+    numbers = np.zeros(len(pairs), np.uint64)
+    starts, ends = np.zeros(len(pairs), np.int64), np.zeros(len(pairs), np.int64)
+    kinds[at] = field_kinds[known]
+    numbers[at] = inner.values[known]
+    starts[at], ends[at] = inner.starts[known], inner.ends[known]
+    return Attributes(count, owners, names, codes, kinds, values, numbers, starts, ends)
+
+
+def place_content(fields: Fields, number: int, count: int, buffer: Bytes) -> Messages:
+    """Return what a field with a length holds, by owner; empty where it is missing.
+
+    Raises:
+        UnfitError: It comes twice in a message.
+    """
+    found = fields.select(number, LENGTH)
+    if has_repeats(found.owners):
+        raise UnfitError("a field that comes twice")
+    starts, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    starts[found.owners], ends[found.owners] = found.starts, found.ends
+    return Messages(buffer, starts, ends)
+
+
+def name_texts(places: Messages) -> tuple[list[str], Ints]:
+    """Return the different texts among those at these places, and for each place which it is."""
+    texts: Column = make_texts(places.buffer, places.starts, places.ends).dictionary_encode()
+    return texts.dictionary.to_pylist(), texts.indices.to_numpy().astype(np.int64)

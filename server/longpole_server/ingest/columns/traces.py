@@ -1,0 +1,162 @@
+"""Trace requests by the batch: columns for all spans, objects for the windows of a step."""
+# pyarrow carries no complete types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+
+from longpole_server.ingest.columns.meaning import (
+    KIND_OF_CODE,
+    NO_KIND,
+    TRAJECTORY,
+    Meaning,
+    find_meaning,
+)
+from longpole_server.ingest.columns.raw_rows import make_raw_rows
+from longpole_server.ingest.columns.samples import Samples, read_samples
+from longpole_server.ingest.columns.spans import SpanColumns, SpanGroup, read_spans
+from longpole_server.ingest.columns.wire import Ints, UnfitError
+from longpole_server.ingest.normalize.announcements import Announcer
+from longpole_server.ingest.normalize.attempt_book import AttemptBook
+from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
+from longpole_server.ingest.normalize.sender import Sender, SenderCache
+from longpole_server.ingest.normalize.skips import SkipGuard
+from longpole_server.ingest.normalize.spans import SpanFact, SpanKind, read_span
+from longpole_server.ingest.normalize.stages import StagePlacer
+from longpole_server.ingest.normalize.traces import get_step
+from longpole_server.model.records import Records, RowBlock
+
+_NO_SCOPE = InstrumentationScope()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a batch before anything was decided."""
+
+    spans: SpanColumns
+    senders: Sequence[Sender]
+    meaning: Meaning
+    windows: dict[int, tuple[SpanKind, SpanFact]]
+    raw: RowBlock
+    samples: Samples
+
+
+class TraceColumnReader:
+    """Adds the records of many trace requests at once.
+
+    Args:
+        senders: Shared with the reader of single requests, like all that follow.
+        book: Which attempt a batch belongs to.
+        announcer: Says what is new about runs and processes.
+        placer: Finds the step of a stage.
+        guard: Counts what cannot be read.
+        keep_text: Keep text of prompts and responses.
+    """
+
+    def __init__(
+        self,
+        senders: SenderCache,
+        book: AttemptBook,
+        announcer: Announcer,
+        placer: StagePlacer,
+        guard: SkipGuard,
+        *,
+        keep_text: bool,
+    ) -> None:
+        self._senders = senders
+        self._book = book
+        self._announcer = announcer
+        self._placer = placer
+        self._guard = guard
+        self._keep_text = keep_text
+
+    def add(self, requests: Sequence[tuple[bytes, int]], into: Records) -> None:
+        """Add the records of requests, each with the time it was received.
+
+        Raises:
+            UnfitError: They are not of the usual form. Nothing was added or decided.
+        """
+        try:
+            read = self._read([body for body, _ in requests])
+        except (DecodeError, IndexError, UnicodeDecodeError) as error:
+            raise UnfitError(str(error)) from error
+        into.blocks.append(read.raw)
+        attempts: list[Attempt | None] = []
+        for number, group in enumerate(read.spans.groups):
+            received_ns = requests[group.request][1]
+            attempts.append(self._place(read, number, group, received_ns, into))
+        into.blocks.extend(read.samples.make_blocks(attempts))
+
+    def _read(self, bodies: Sequence[bytes]) -> _Read:
+        spans = read_spans(bodies)
+        senders = [self._senders.get_encoded(group.resource) for group in spans.groups]
+        meaning = find_meaning(spans)
+        is_used = np.array([not sender.is_agent for sender in senders], np.bool_)
+        windows = {
+            row: (self._name_kind(meaning, row), self._read_fact(spans, senders, row))
+            for row in meaning.find_windows().tolist()
+        }
+        raw = make_raw_rows(spans, senders, keep_text=self._keep_text)
+        samples = read_samples(spans, meaning, senders, is_used)
+        return _Read(
+            spans, senders, meaning, windows, RowBlock("raw_spans", raw, raw.num_rows), samples
+        )
+
+    @staticmethod
+    def _name_kind(meaning: Meaning, row: int) -> SpanKind:
+        kind = KIND_OF_CODE[int(meaning.kinds[row])]
+        assert kind is not None  # noqa: S101 - only spans of a kind are asked for
+        return kind
+
+    def _read_fact(self, spans: SpanColumns, senders: Sequence[Sender], row: int) -> SpanFact:
+        sender = senders[int(spans.group_numbers[row])]
+        return read_span(spans.parse(row), sender, _NO_SCOPE, keep_text=self._keep_text)
+
+    def _place(
+        self, read: _Read, number: int, group: SpanGroup, received_ns: int, into: Records
+    ) -> Attempt | None:
+        """Decide which attempt a group belongs to, and add its windows."""
+        sender = read.senders[number]
+        kinds = read.meaning.kinds[group.first : group.last]
+        if sender.is_agent or not (kinds != NO_KIND).any():
+            return None
+        windows = (
+            [
+                read.windows[group.first + row]
+                for row in np.flatnonzero(kinds != NO_KIND).tolist()
+                if group.first + row in read.windows
+            ]
+            if read.windows
+            else []
+        )
+        ends_ns = read.spans.end_ns[group.first : group.last][kinds != NO_KIND]
+        moments = _find_moments(windows, ends_ns, received_ns)
+        attempt = self._book.place(sender, moments)
+        if bool((kinds == TRAJECTORY).any()) or any(
+            kind is not SpanKind.CANDIDATE for kind, _ in windows
+        ):
+            is_leader = self._book.is_leader(sender, attempt)
+            self._announcer.announce_run(attempt, sender, moments, into, is_leader=is_leader)
+            self._announcer.see_process(attempt, sender, group.scope, moments, into)
+        for kind, fact in windows:
+            with self._guard:
+                self._placer.add(kind, fact, attempt, sender, into)
+        return attempt
+
+
+def _find_moments(
+    windows: Sequence[tuple[SpanKind, SpanFact]], ends_ns: Ints, received_ns: int
+) -> Moments:
+    loops = [
+        LoopSeen(get_step(fact), fact.raw.ts_ns, fact.end_ns)
+        for kind, fact in windows
+        if kind is SpanKind.LOOP
+    ]
+    known_ns = ends_ns[ends_ns > 0]
+    signs_ns = [int(known_ns.min()), int(known_ns.max())] if len(known_ns) else []
+    return Moments.collect(received_ns, signs_ns, loops)
