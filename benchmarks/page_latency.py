@@ -51,7 +51,13 @@ STEPS = 10_000
 PATTERN_STEPS = 20
 SAMPLES_A_STEP = 8_192
 PARTS_A_SAMPLE = 4
-METRICS = 40
+METRIC_NAMES = (
+    "critic/score/mean",
+    "actor/entropy",
+    "actor/kl_loss",
+    "response_length/mean",
+    *(f"group/metric_{number}" for number in range(36)),
+)
 NS = 1_000_000_000
 HOUR_S = 3600
 STEP_S = 24 * HOUR_S / STEPS
@@ -219,10 +225,7 @@ def make_step(run: RunScript, step: int) -> Records:
     start_s = (step - 1) * STEP_S
     points = [
         MetricPoint(RUN, 1, step, name, 0.5 + number / 100, run.at(start_s + STEP_S))
-        for number, name in enumerate(
-            ("critic/score/mean", "actor/entropy", "actor/kl_loss", "response_length/mean")
-            + tuple(f"group/metric_{number}" for number in range(METRICS - 4))
-        )
+        for number, name in enumerate(METRIC_NAMES)
     ]
     return merge(
         run.stages(step, start_s, STAGES),
@@ -346,26 +349,26 @@ def measure_pages(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
 
 
 QUERIES: Mapping[str, Callable[[ServiceBench, Cluster, int], object]] = {
-    "all steps": lambda bench, cluster, _: bench.service.list_steps(RUN),
-    "one step": lambda bench, cluster, number: bench.service.get_step(RUN, STEPS - 1 - number),
-    "samples of a step": lambda bench, cluster, number: bench.service.list_trajectories(
+    "all steps": lambda bench, _cluster, _number: bench.service.list_steps(RUN),
+    "one step": lambda bench, _cluster, number: bench.service.get_step(RUN, STEPS - 1 - number),
+    "samples of a step": lambda bench, _cluster, number: bench.service.list_trajectories(
         RUN, STEPS - 1 - number, "-duration", 10_001
     ),
-    "distribution of a step": lambda bench, cluster, number: bench.service.get_distribution(
+    "distribution of a step": lambda bench, _cluster, number: bench.service.get_distribution(
         RUN, STEPS - 1 - number
     ),
-    "one sample": lambda bench, cluster, number: bench.service.get_trajectory(
+    "one sample": lambda bench, _cluster, number: bench.service.get_trajectory(
         RUN, f"s{STEPS - 1 - number}-77"
     ),
-    "a metric, all steps": lambda bench, cluster, _: bench.service.get_metric(
+    "a metric, all steps": lambda bench, _cluster, _number: bench.service.get_metric(
         RUN, "critic/score/mean"
     ),
-    "verdict changes": lambda bench, cluster, _: bench.service.list_verdict_changes(RUN),
-    "diagnosis, last 20": lambda bench, cluster, _: bench.service.diagnose(RUN),
+    "verdict changes": lambda bench, _cluster, _number: bench.service.list_verdict_changes(RUN),
+    "diagnosis, last 20": lambda bench, _cluster, _number: bench.service.diagnose(RUN),
     "heat-map, 10 min": lambda bench, cluster, number: read_heat(bench, cluster, 600, number),
     "heat-map, 2 h": lambda bench, cluster, number: read_heat(bench, cluster, 7_200, number),
     "heat-map, 24 h": lambda bench, cluster, number: read_heat(bench, cluster, 86_400, number),
-    "cluster now": lambda bench, cluster, _: bench.service.get_cluster(),
+    "cluster now": lambda bench, _cluster, _number: bench.service.get_cluster(),
 }
 
 

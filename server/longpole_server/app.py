@@ -267,6 +267,10 @@ def _collect_metrics(
         "ingest_accepted_requests": ("OTLP requests made durable", ingest.num_accepted),
         "ingest_duplicate_requests": ("requests known by batch id", ingest.num_duplicates),
         "ingest_refused_requests": ("requests refused when full", ingest.num_refused),
+        "ingest_over_share_requests": (
+            "requests refused because their sender held its share of the journal",
+            ingest.num_over_share,
+        ),
         "ingest_lost_requests": ("requests left out after a defect", ingest.num_lost_requests),
         "ingest_batches": ("batches written", ingest.num_batches),
         "ingest_records": ("records written", ingest.num_records),

@@ -108,7 +108,8 @@ def _create_export(
             await _abort(context, UNAUTHENTICATED)
         try:
             body = await asyncio.to_thread(_decode, signal, message, limits.max_request_bytes)
-            await pipeline.accept_async(signal, body, metadata.get(HEADER_BATCH_ID))
+            batch_id = metadata.get(HEADER_BATCH_ID)
+            await pipeline.accept_async(signal, body, batch_id, _name_peer(context))
         except ServerError as error:
             await _abort(context, refuse(error))
         # An empty message is the answer to full success: `partial_success` stays unset.
@@ -120,6 +121,11 @@ def _create_export(
 def _read_metadata(context: _Context) -> dict[str, str]:
     pairs = context.invocation_metadata() or ()
     return {key: value for key, value in pairs if isinstance(value, str)}
+
+
+def _name_peer(context: _Context) -> str:
+    """Return the peer's address without its port: `ipv4:127.0.0.1:40000` is one of many."""
+    return context.peer().rpartition(":")[0]
 
 
 def _decode(signal: Signal, message: bytes, max_bytes: int) -> bytes:

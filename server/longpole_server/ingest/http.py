@@ -133,7 +133,8 @@ class _Endpoint:
                 receiver.limits.max_request_bytes,
             )
             chunks.clear()
-            await receiver.pipeline.accept_async(self._signal, body, batch_id)
+            peer = None if request.client is None else request.client.host
+            await receiver.pipeline.accept_async(self._signal, body, batch_id, peer)
 
 
 def _read_format(request: Request) -> _Format:

@@ -12,6 +12,7 @@ from longpole_server.errors import BusyError, ServerError, StoreError
 from longpole_server.ingest.batch_ids import BatchIds
 from longpole_server.ingest.entry import JournalEntry, decode_entry, encode_entry
 from longpole_server.ingest.ranges import FrozenRange, RangeLog
+from longpole_server.ingest.sources import SourceShares
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     entry: JournalEntry
+    source: str
+    num_bytes: int
     done: "Future[None]"
 
 
@@ -65,6 +68,7 @@ class Journal:
         self._changed = threading.Condition()
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
+        self.shares = SourceShares(spool.max_bytes)
         self._closing = False
         self._written = threading.Event()
         self._thread = threading.Thread(target=self._commit_forever, name="longpole-journal")
@@ -87,13 +91,18 @@ class Journal:
         """Start the committing thread."""
         self._thread.start()
 
-    def append(self, entry: JournalEntry) -> "Future[None]":
+    def append(self, entry: JournalEntry, source: str = "") -> "Future[None]":
         """Queue a request and return at once; the result comes when it is durable.
 
         The result is `BusyError` when the journal is full, `StoreError` when the disk refuses.
 
+        Args:
+            entry: The request.
+            source: Who sends it, `sources.name_source`.
+
         Raises:
-            BusyError: Too much waits already, or the journal is being closed.
+            BusyError: Too much waits already, of all or of this sender, or the journal is being
+                closed.
         """
         done: Future[None] = Future()
         # Entries without a body take room too.
@@ -104,7 +113,12 @@ class Journal:
             if self._waiting_bytes and self._waiting_bytes + num_bytes > self._max_waiting_bytes:
                 self.num_refused += 1
                 raise BusyError("The server cannot write as fast as data comes in.")
-            self._waiting.append(_Waiting(entry, done))
+            try:
+                self.shares.take(source, num_bytes)
+            except BusyError:
+                self.num_refused += 1
+                raise
+            self._waiting.append(_Waiting(entry, source, num_bytes, done))
             self._waiting_bytes += num_bytes
             self._changed.notify_all()
         return done
@@ -139,6 +153,8 @@ class Journal:
             SpoolError: The disk refused.
         """
         self._spool.acknowledge(frozen.last)
+        with self._changed:
+            self.shares.give_back_through(frozen.last)
 
     def wait_for_entries(self, timeout_s: float) -> None:
         """Return once something durable came since the last call, or at the timeout."""
@@ -191,12 +207,13 @@ class Journal:
         self, batch: Sequence[_Waiting]
     ) -> "Sequence[tuple[Future[None], ServerError | None]]":
         """Append and sync; return what to tell each caller that still waits."""
-        outcomes = [
-            (waiting.done, self._append(waiting.entry))
-            for waiting in batch
+        outcomes: list[tuple[Future[None], ServerError | None]] = []
+        for waiting in batch:
             # A caller that went away before its turn is not stored.
-            if waiting.done.set_running_or_notify_cancel()
-        ]
+            if waiting.done.set_running_or_notify_cancel():
+                outcomes.append((waiting.done, self._append(waiting)))
+            else:
+                self._give_back(waiting)
         try:
             self._spool.sync()
         except SpoolError as error:
@@ -205,22 +222,37 @@ class Journal:
         self.num_refused += sum(error is not None for _, error in outcomes)
         return outcomes
 
-    def _append(self, entry: JournalEntry) -> ServerError | None:
+    def _append(self, waiting: _Waiting) -> ServerError | None:
+        refusal, sequence = self._append_entry(waiting.entry)
+        if sequence is None:
+            self._give_back(waiting)
+        else:
+            with self._changed:
+                self.shares.keep(sequence, waiting.source, waiting.num_bytes)
+        return refusal
+
+    def _give_back(self, waiting: _Waiting) -> None:
+        with self._changed:
+            self.shares.give_back(waiting.source, waiting.num_bytes)
+
+    def _append_entry(self, entry: JournalEntry) -> tuple[ServerError | None, int | None]:
+        """Append; return why it was refused, and the number under which it is kept."""
         if entry.batch_id is not None and entry.batch_id in self._ids:
             # Its first copy may wait for the coming sync, so it is answered after it too.
             self.num_duplicates += 1
-            return None
+            return None, None
         try:
-            self._spool.append(encode_entry(entry))
+            sequence = self._spool.append(encode_entry(entry))
         except SpoolFullError:
-            return BusyError("The journal is full: the store is behind.", _FULL_RETRY_AFTER_S)
+            full = BusyError("The journal is full: the store is behind.", _FULL_RETRY_AFTER_S)
+            return full, None
         except SpoolError as error:
             _log.error("The journal cannot be written: %s", error)
-            return _disk_refused(error)
+            return _disk_refused(error), None
         self.num_accepted += 1
         if entry.batch_id is not None:
             self._ids.add(entry.batch_id)
-        return None
+        return None, sequence
 
 
 def _disk_refused(error: SpoolError) -> StoreError:

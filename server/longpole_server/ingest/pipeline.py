@@ -21,6 +21,7 @@ from longpole_server.errors import StoreError
 from longpole_server.ingest.entry import JournalEntry, check_batch_id
 from longpole_server.ingest.journal import Batch, Journal
 from longpole_server.ingest.signals import Signal
+from longpole_server.ingest.sources import name_source
 from longpole_server.model.records import Records
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class PipelineStats:
         num_accepted: Requests made durable.
         num_duplicates: Requests whose batch id was known: answered as success, not kept.
         num_refused: Requests refused because a bound was reached or the disk failed.
+        num_over_share: Those of them refused because their sender held its share already.
         num_pending: Durable requests not yet in the store.
         num_batches: Ranges written.
         num_records: Records written.
@@ -65,6 +67,7 @@ class PipelineStats:
     num_accepted: int
     num_duplicates: int
     num_refused: int
+    num_over_share: int
     num_pending: int
     num_batches: int
     num_records: int
@@ -152,6 +155,7 @@ class Pipeline:
             num_accepted=self._journal.num_accepted,
             num_duplicates=self._journal.num_duplicates,
             num_refused=self._journal.num_refused,
+            num_over_share=self._journal.shares.num_refused,
             num_pending=self._journal.num_pending,
             num_batches=self._num_batches,
             num_records=self._num_records,
@@ -165,23 +169,29 @@ class Pipeline:
         self._journal.start()
         self._thread.start()
 
-    def accept(self, signal: Signal, body: bytes, batch_id: str | None = None) -> None:
+    def accept(
+        self, signal: Signal, body: bytes, batch_id: str | None = None, peer: str | None = None
+    ) -> None:
         """Make a request durable; return when it is. Thread-safe.
 
         Args:
             signal: What the body is.
             body: A valid request in protobuf.
             batch_id: Id of the batch. One that was seen is dropped, which counts as success.
+            peer: Address that it was sent from.
 
         Raises:
             BadRequestError: The batch id makes no sense.
             BusyError: A bound is reached; nothing was kept.
             StoreError: The disk refused.
         """
-        self._journal.append(self._receive(signal, body, batch_id)).result()
+        entry = self._receive(signal, body, batch_id)
+        self._journal.append(entry, name_source(batch_id, peer)).result()
         self._hurry(signal, body)
 
-    async def accept_async(self, signal: Signal, body: bytes, batch_id: str | None = None) -> None:
+    async def accept_async(
+        self, signal: Signal, body: bytes, batch_id: str | None = None, peer: str | None = None
+    ) -> None:
         """`accept` without blocking the event loop.
 
         Raises:
@@ -189,7 +199,8 @@ class Pipeline:
             BusyError: A bound is reached; nothing was kept.
             StoreError: The disk refused.
         """
-        await asyncio.wrap_future(self._journal.append(self._receive(signal, body, batch_id)))
+        entry = self._receive(signal, body, batch_id)
+        await asyncio.wrap_future(self._journal.append(entry, name_source(batch_id, peer)))
         self._hurry(signal, body)
 
     def drain(self, timeout_s: float) -> bool:

@@ -56,7 +56,7 @@ _KINDS = np.full(max(_KIND_OF_TAG) + 1, -1, np.int64)
 _KINDS[list(_KIND_OF_TAG)] = list(_KIND_OF_TAG.values())
 _MAX_BIT_KEYS = 62
 _KEY = "key"
-_LEAST_USUAL, _MOST_USUAL = 1e-4, 1e15
+_LEAST_USUAL, _MOST_USUAL = 1e-4, 1e9
 
 
 @dataclass(frozen=True)
