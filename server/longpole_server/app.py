@@ -153,7 +153,13 @@ def _build(
         on_change=lambda: changes.publish(time.time_ns()),
     )
     service = StoreService(
-        reader, runs, facts, changes, Discovery(reader, writer), alert_desk.service
+        reader,
+        runs,
+        facts,
+        changes,
+        Discovery(reader, writer),
+        alert_desk.service,
+        report_storage=parts.storage.report,
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
     authorize = TokenCheck(config.token) if config.token is not None else None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from longpole_server.model.cluster import GpuMinute, GpuState, NodeNow
 from longpole_server.model.gpu import GpuNow, RunGpu
+from longpole_server.model.storage import StorageReport, TableSize
 from support.dashboard_workload import PlannedStep, RunSpec, S, make_gpus, make_heatmap
 
 GIB = 1 << 30
@@ -53,6 +54,22 @@ def make_node_gpus(spec: RunSpec, steps: list[PlannedStep], now_ns: int) -> list
 def _known(values: NDArray[np.float32]) -> float | None:
     newest = values.tolist()[-1]
     return newest if math.isfinite(newest) else None
+
+
+def make_storage(now_ns: int) -> StorageReport:
+    """Return the sizes of a store after a day."""
+    day_ns = 86_400 * S
+    return StorageReport(
+        "/var/lib/longpole/store",
+        600 * GIB,
+        (
+            TableSize("gpu_samples", 88_473_600, 2_744 << 20, now_ns - day_ns, now_ns, 14 * 86_400),
+            TableSize("otel_traces", 10_000_000, 429 << 20, now_ns - day_ns, now_ns, 30 * 86_400),
+            TableSize("steps", 10_000, 4 << 20, now_ns - day_ns, now_ns, None),
+            TableSize("schema_migrations", 9, 1_300, None, None, None),
+            TableSize("alert_events", 0, 0, None, None, None),
+        ),
+    )
 
 
 def add_spare_nodes(states: Sequence[GpuState], count: int, now_ns: int) -> list[GpuState]:

@@ -35,6 +35,7 @@ from longpole_server.model.step import (
     Step,
     SyncPhase,
 )
+from longpole_server.model.storage import StorageReport
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service import (
     ChangeFeed,
@@ -49,7 +50,13 @@ from longpole_server.service.conversions import make_trajectory_facts
 from longpole_server.service.interface import LAST_STEPS
 from support.dashboard_fake_alarms import fill_alerts
 from support.dashboard_fake_alerts import FakeAlerts
-from support.dashboard_fake_cluster import add_spare_nodes, make_lanes, make_node_gpus, make_nodes
+from support.dashboard_fake_cluster import (
+    add_spare_nodes,
+    make_lanes,
+    make_node_gpus,
+    make_nodes,
+    make_storage,
+)
 from support.dashboard_fake_diagnosis import make_diagnosis, make_verdict
 from support.dashboard_fake_runs import (
     ASYNC_RUN,
@@ -329,6 +336,9 @@ class FakeService:
                 known = list(self._known(spec.run_id))
                 values[rows] = make_heatmap(spec, known, field, centres, self._now_ns)[: len(rows)]
         return GpuHeatmap(field, lanes, start_ns, bin_ns, values)
+
+    def get_storage(self) -> StorageReport:
+        return make_storage(self._now_ns) if self._specs else StorageReport("here", None, ())
 
     def register_scrape_targets(self, registration: Registration) -> int:
         return len(registration.targets)

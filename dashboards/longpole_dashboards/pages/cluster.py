@@ -94,6 +94,12 @@ def layout(query: Query) -> Component:
                     ),
                 ),
             ),
+            panel(
+                "Store",
+                html.Div(id="cluster-storage"),
+                hint="Rows on disk, compressed; replaced versions count until they are merged.",
+                aside=html.Span(id="cluster-storage-aside"),
+            ),
         ],
         className="lp-page",
     )

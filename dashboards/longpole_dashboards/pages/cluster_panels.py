@@ -20,6 +20,7 @@ from longpole_dashboards.figures.gpus import MAX_LANES
 from longpole_dashboards.formats import format_bytes, format_ratio
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
 from longpole_dashboards.pages.cluster_reading import CONDITIONS, ClusterReading, Gpu
+from longpole_dashboards.pages.cluster_storage import storage_summary, storage_table
 from longpole_dashboards.pages.cluster_tables import (
     CONDITION_LABELS,
     MAX_GPU_ROWS,
@@ -262,6 +263,11 @@ def _heat(reading: ClusterReading) -> tuple[object, ...]:
     return *fit_height(figure), words
 
 
+def _storage(reading: ClusterReading) -> tuple[object, ...]:
+    report = reading.storage
+    return storage_table(report, reading.view.zone), storage_summary(report)
+
+
 PANELS = PanelGroup[ClusterReading](
     name=GROUP,
     path=CLUSTER_PATH,
@@ -311,6 +317,11 @@ HEAT_PANELS = PanelGroup[ClusterReading](
             ),
             lambda reading: (reading.span_ns, reading.view.query.text("field")),
             _heat,
+        ),
+        Panel(
+            (("cluster-storage", "children"), ("cluster-storage-aside", "children")),
+            lambda reading: reading.storage,
+            _storage,
         ),
     ),
 )

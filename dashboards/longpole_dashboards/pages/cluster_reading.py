@@ -15,6 +15,7 @@ from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.model.cluster import ClusterNow, GpuState, NodeNow
 from longpole_server.model.gpu import GpuHeatmap
+from longpole_server.model.storage import StorageReport
 
 # In the order in which they want to be looked at.
 Condition = Literal["silent", "throttled", "idle", "working", "free"]
@@ -26,6 +27,8 @@ IDLE_RATIO = 0.05
 THROTTLED_RATIO = 0.1
 # The cluster is read anew this often; tabs share what was read.
 _STRIDE_S = 3.0
+# Sizes of tables change slowly.
+_STORAGE_STRIDE_S = 30.0
 # The heat-map moves on in strides, longer ones over a longer time.
 _HEAT_STRIDE_NS, _HEAT_STRIDES = 15 * NS_PER_S, 240
 
@@ -108,6 +111,12 @@ class ClusterReading:
             self.span_ns,
             lambda: self._service.get_cluster_heatmap(field, *self.span_ns, MAX_HEAT_BINS),
         )
+
+    @cached_property
+    def storage(self) -> StorageReport:
+        """What the store holds."""
+        token = int(time.monotonic() / _STORAGE_STRIDE_S)
+        return self._memory.ask("storage", token, self._service.get_storage)
 
     def key(self) -> object:
         """What every panel depends on that shows the present."""

@@ -4,6 +4,7 @@ The model speaks the API's names, so the rest is sent as it is. What is not repo
 times are `_ns` (UTC nanoseconds), durations `_s` (seconds).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing_extensions import TypedDict
 
 from longpole_server.diagnosis import diagnosis_document
 from longpole_server.model.annotations import VerdictChange
+from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import Attempt, RunDetail, RunSummary, Source
@@ -183,6 +185,35 @@ class GpusPage:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDocument:
+    """A node; its samples are null where the agent does not report them.
+
+    Attributes:
+        seen_ns: Time of its newest sample, by its own clock.
+        num_gpus: GPUs heard of on it.
+        runs: Runs that hold any of them.
+    """
+
+    host: str
+    seen_ns: int
+    num_gpus: int
+    runs: Sequence[str]
+    cpu_utilization_ratio: float | None
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    network_receive_bytes_per_s: float | None
+    network_transmit_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodesPage:
+    """Nodes by name."""
+
+    nodes: Sequence[NodeDocument]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServicesDocument:
     """Where RL-Insight's client finds what it needs: the port of `/v1/traces`.
 
@@ -296,6 +327,20 @@ def describe_run(run: RunDetail) -> RunDocument:
         sources=run.sources,
         notes=_describe_notes(run.notes),
     )
+
+
+def describe_nodes(cluster: ClusterNow) -> NodesPage:
+    """Return the page of all nodes."""
+    runs: dict[str, set[str]] = {node.host: set() for node in cluster.nodes}
+    for state in cluster.gpus:
+        if state.now.run_id is not None:
+            runs[state.now.host].add(state.now.run_id)
+    num_gpus = Counter(state.now.host for state in cluster.gpus)
+    nodes = [
+        NodeDocument(num_gpus=num_gpus[node.host], runs=sorted(runs[node.host]), **_shallow(node))
+        for node in cluster.nodes
+    ]
+    return NodesPage(nodes, None)
 
 
 def describe_step(step: Step) -> StepDocument:

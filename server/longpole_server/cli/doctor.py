@@ -25,6 +25,9 @@ _LOW_DISK_BYTES = 5 << 30
 _SILENT_AFTER_S = 30
 _MAX_SKEW_S = 2.0
 _OTLP_PORTS = (4317, 4318)
+_LIVE_STATES = frozenset({"live", "stalled"})
+_MAX_NAMES = 5
+_MAX_TABLES = 5
 _PACKAGES = ("chdb", "clickhouse-connect", "pyarrow", "dash", "nvidia-ml-py")
 
 
@@ -191,8 +194,12 @@ def _examine_ready(client: ServerClient) -> Iterator[Check]:
 def _examine_storage(client: ServerClient) -> Iterator[Check]:
     storage = client.get("/storage")
     tables: list[dict[str, Any]] = storage["tables"]
-    largest = ", ".join(f"{table['table']} {_size(table['bytes_on_disk'])}" for table in tables[:3])
-    text = f"{_size(storage['bytes_on_disk'])} in {storage['place']} ({largest or 'no rows yet'})"
+    largest = ", ".join(
+        f"{table['table']} {_size(table['bytes_on_disk'])}" for table in tables[:_MAX_TABLES]
+    )
+    more = f", {len(tables) - _MAX_TABLES} more" if len(tables) > _MAX_TABLES else ""
+    held = f"{largest}{more}" if largest else "no rows yet"
+    text = f"{_size(storage['bytes_on_disk'])} in {storage['place']} ({held})"
     free = storage["free_bytes"]
     if free is not None and free < max(_LOW_DISK_BYTES, storage["bytes_on_disk"] // 10):
         yield Check(
@@ -206,18 +213,38 @@ def _examine_storage(client: ServerClient) -> Iterator[Check]:
 
 
 def _examine_agents(client: ServerClient, now_ns: int) -> Iterator[Check]:
-    newest: dict[str, int] = {}
-    for gpu in client.get("/gpus")["gpus"]:
-        newest[gpu["host"]] = max(gpu["ts_ns"], newest.get(gpu["host"], 0))
-    if not newest:
+    nodes: list[dict[str, Any]] = client.get("/nodes")["nodes"]
+    if not nodes:
         yield Check(
             "note",
             "agents",
-            "no GPU was heard of in the last day",
+            "no node was heard of in the last day",
             "run `longpole agent --server URL` on every GPU node",
         )
-    for host, ts_ns in sorted(newest.items()):
-        yield _judge_agent(host, (now_ns - ts_ns) / 1e9)
+        return
+    live = {run["run_id"] for run in client.get("/runs")["runs"] if run["state"] in _LIVE_STATES}
+    ages_s = {str(node["host"]): (now_ns - node["seen_ns"]) / 1e9 for node in nodes}
+    at_rest = [
+        node["host"]
+        for node in nodes
+        if ages_s[node["host"]] > _SILENT_AFTER_S and not live.intersection(node["runs"])
+    ]
+    for host, age_s in ages_s.items():
+        if host not in at_rest:
+            yield _judge_agent(host, age_s)
+    if at_rest:
+        yield _describe_at_rest(at_rest, min(ages_s[host] for host in at_rest))
+
+
+def _describe_at_rest(hosts: Sequence[str], age_s: float) -> Check:
+    """Name nodes that are silent and not missed, such as those of a demo that ended."""
+    names = ", ".join(hosts[:_MAX_NAMES]) + (" ..." if len(hosts) > _MAX_NAMES else "")
+    return Check(
+        "note",
+        "at rest",
+        f"{names}: nothing for {_span(age_s)}, and no live run is there",
+        "nothing to do, unless an agent should be running there",
+    )
 
 
 def _judge_agent(host: str, age_s: float) -> Check:
@@ -232,8 +259,8 @@ def _judge_agent(host: str, age_s: float) -> Check:
         return Check(
             "bad",
             "agent",
-            f"{host} was last heard {_span(age_s)} ago",
-            f"look at the agent on {host}, and at its way to the server",
+            f"{host} was last heard {_span(age_s)} ago by its clock, amid a live run",
+            f"look at the agent on {host}, at its way to the server, and at its clock",
         )
     return Check("ok", "agent", f"{host} was heard {max(0.0, age_s):.0f} s ago")
 

@@ -18,6 +18,7 @@ from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
+from longpole_server.model.storage import StorageReport
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
@@ -199,6 +200,10 @@ class Service(Protocol):
         self, field: str, start_ns: int, end_ns: int, max_bins: int
     ) -> GpuHeatmap:
         """Return one GPU field of every GPU, held by a run or not, as `get_gpu_heatmap` does."""
+        ...
+
+    def get_storage(self) -> StorageReport:
+        """Return the sizes of the store's tables."""
         ...
 
     def register_scrape_targets(self, registration: Registration) -> int:

@@ -26,6 +26,7 @@ from longpole_server.model.long_tail import StepTail
 from longpole_server.model.records import RunStart
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
+from longpole_server.model.storage import StorageReport
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.service.alerts_interface import Alerts
@@ -74,6 +75,7 @@ class StoreService:
         discovery: Keeps registered Prometheus pages.
         alerts: Answers for alerts.
         now_ns: Wall clock, UTC nanoseconds.
+        report_storage: Measures the store; None where nobody asks for it.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class StoreService:
         discovery: Discovery,
         alerts: Alerts,
         now_ns: Callable[[], int] = time.time_ns,
+        report_storage: Callable[[], StorageReport] | None = None,
     ) -> None:
         self._reader = reader
+        self._report_storage = report_storage
         self._runs = runs
         self._facts = facts
         self._changes = changes
@@ -331,6 +335,12 @@ class StoreService:
         """Return one GPU field of every GPU, held by a run or not, as `get_gpu_heatmap` does."""
         _check_heatmap(field, start_ns, end_ns, max_bins)
         return read_cluster_heatmap(self._reader, field, start_ns, end_ns, max_bins)
+
+    def get_storage(self) -> StorageReport:
+        """Return the sizes of the store's tables."""
+        if self._report_storage is None:
+            raise NotFoundError("Nobody measures the store here.")
+        return self._report_storage()
 
     def _find_step(self, run_id: str, number: int) -> Step:
         # Most steps asked for are closed; only of the open one the announcement knows more.

@@ -69,6 +69,19 @@ def test_an_empty_cluster_names_its_source() -> None:
     assert shown["cluster-gpus-table.style"]["display"] == "none"
 
 
+def test_the_store_is_shown_table_by_table() -> None:
+    shown = render(HEAT_PANELS, FakeService(NOW_NS), make_view({}))
+    table = " ".join(words(shown["cluster-storage.children"]).split())
+    assert table.startswith("Table On disk Rows Bytes a row From To Kept gpu_samples")
+    assert "14 days" in table
+    assert "steps" in table
+    assert "for ever" in table
+    assert "alert_events" not in table
+    assert "in /var/lib/longpole/store, 600" in shown["cluster-storage-aside.children"]
+    empty = render(HEAT_PANELS, FakeService(NOW_NS, specs=()), make_view({}))
+    assert "The store is empty" in words(empty["cluster-storage.children"])
+
+
 def make_state(minute: GpuMinute | None, *, is_held: bool = True) -> GpuState:
     now = FakeService(NOW_NS).list_gpus()[0]
     return GpuState(now if is_held else replace(now, run_id=None), minute)

@@ -246,6 +246,18 @@ def test_gpus(client: TestClient):
     assert page["gpus"][0]["run_id"] == "project/seven of nine"
 
 
+def test_nodes(client: TestClient):
+    page = get(client, "/api/v1/nodes")
+    assert set(page) == {"nodes", "next"}
+    node = page["nodes"][0]
+    assert set(node) == keys(
+        "host seen_ns num_gpus runs cpu_utilization_ratio memory_used_bytes memory_total_bytes "
+        "network_receive_bytes_per_s network_transmit_bytes_per_s"
+    )
+    assert node["runs"] == ["project/seven of nine"]
+    assert node["num_gpus"] > 0
+
+
 def test_a_comparison_with_another_run(client: TestClient, run_path: str):
     other = quote(OTHER_RUN_ID, safe="")
     compared = get(client, f"{run_path}/compare?with={other}")
@@ -400,6 +412,7 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "/api/v1/runs/{run}/metrics",
         "/api/v1/runs/{run}/compare",
         "/api/v1/gpus",
+        "/api/v1/nodes",
         "/api/v1/import",
         "/api/v1/services",
         "/api/v1/prometheus/targets",

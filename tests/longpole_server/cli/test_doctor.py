@@ -32,7 +32,8 @@ def look(tmp_path: Any, **changes: Any) -> dict[str, Check]:
             "bytes_on_disk": 10 * GIB,
             "tables": [{"table": "gpu_samples", "bytes_on_disk": 10 * GIB}],
         },
-        "/gpus": {"gpus": []},
+        "/nodes": {"nodes": []},
+        "/runs": {"runs": [{"run_id": "a", "state": "live"}, {"run_id": "b", "state": "finished"}]},
         **{f"/{name}": answer for name, answer in changes.items()},
     }
     server: Any = FakeServer(answers)
@@ -40,12 +41,12 @@ def look(tmp_path: Any, **changes: Any) -> dict[str, Check]:
     return {check.subject: check for check in checks}
 
 
-def gpu(host: str, age_s: float) -> dict[str, Any]:
-    return {"host": host, "ts_ns": NOW_NS - round(age_s * 1e9)}
+def node(host: str, age_s: float, run: str = "a") -> dict[str, Any]:
+    return {"host": host, "seen_ns": NOW_NS - round(age_s * 1e9), "runs": [run]}
 
 
 def test_what_is_well(tmp_path: Any):
-    found = look(tmp_path, gpus={"gpus": [gpu("node-0", 1.0), gpu("node-0", 50.0)]})
+    found = look(tmp_path, nodes={"nodes": [node("node-0", 1.0)]})
     assert found["storage"].verdict == found["agent"].verdict == found["ready"].verdict == "ok"
     assert found["agent"].text == "node-0 was heard 1 s ago"
     assert found["server"].verdict == "note"
@@ -55,8 +56,8 @@ def test_what_is_well(tmp_path: Any):
 @pytest.mark.parametrize(
     ("changes", "subject", "advice"),
     [
-        ({"gpus": {"gpus": [gpu("node-1", 600.0)]}}, "agent", "look at the agent on node-1"),
-        ({"gpus": {"gpus": [gpu("node-1", -60.0)]}}, "clock", "synchronise"),
+        ({"nodes": {"nodes": [node("node-1", 600.0)]}}, "agent", "look at the agent on node-1"),
+        ({"nodes": {"nodes": [node("node-1", -60.0)]}}, "clock", "synchronise"),
         ({"ready": ServerError("the store is away", "wait")}, "ready", "wait"),
         ({"storage": ServerError("this server wants its token")}, "storage", "LONGPOLE_TOKEN"),
         ({"health": ServerError("nobody answers")}, "server", "longpole up"),
@@ -78,3 +79,19 @@ def test_what_is_bad_comes_with_what_to_do(
 
 def test_an_older_server_does_not_say_everything(tmp_path: Any):
     assert look(tmp_path, storage=NotFoundError("no such path"))["storage"].verdict == "note"
+
+
+def test_nodes_that_nobody_misses_are_no_trouble(tmp_path: Any):
+    nodes = [node(f"demo-{number}", 3600.0 + number, "b") for number in range(6)]
+    found = look(tmp_path, nodes={"nodes": [*nodes, node("node-0", 1.0)]})
+    assert found["at rest"].verdict == "note"
+    assert found["at rest"].text.startswith("demo-0, demo-1, demo-2, demo-3, demo-4 ...: nothing")
+    assert found["agent"].text == "node-0 was heard 1 s ago"
+    assert not any(check.verdict == "bad" for check in found.values())
+
+
+def test_the_largest_tables_are_named(tmp_path: Any):
+    tables = [{"table": f"t{number}", "bytes_on_disk": 1 << 20} for number in range(8)]
+    storage = {"place": "x", "free_bytes": None, "bytes_on_disk": 8 << 20, "tables": tables}
+    text = look(tmp_path, storage=storage)["storage"].text
+    assert text == "8.0 MiB in x (" + ", ".join(f"t{n} 1.0 MiB" for n in range(5)) + ", 3 more)"
