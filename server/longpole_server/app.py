@@ -88,8 +88,14 @@ class Application:
 
 
 @contextmanager
-def open_application(config: Config) -> Generator[Application]:
+def open_application(
+    config: Config, check_right: Callable[[], None] | None = None
+) -> Generator[Application]:
     """Open store and journal, build every part on them, and close them after use.
+
+    Args:
+        config: The configuration.
+        check_right: Raises `StoreError` while this server may not write; None where it always may.
 
     Raises:
         StoreLockedError: Another process holds the data directory.
@@ -109,7 +115,8 @@ def open_application(config: Config) -> Generator[Application]:
         opened.callback(alert_writer.close)
         alert_store = AlertStore(alert_reader, alert_writer)
         parts = opened.enter_context(open_store_parts(config, store))
-        application = _build(config, reader, SerialWriter(store.writer), spool, alert_store, parts)
+        writer = SerialWriter(store.writer, check_right)
+        application = _build(config, reader, writer, spool, alert_store, parts)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -136,6 +143,7 @@ def _build(
             writer.write,
             closer.on_written,
             state_dir=config.data_dir / "journal-state",
+            claim=parts.batches.claim if parts.batches is not None else None,
         )
     except SpoolError as error:
         raise StoreError(f"cannot open the journal: {error}") from error
@@ -278,6 +286,10 @@ def _collect_metrics(
             ingest.num_over_share,
         ),
         "ingest_lost_requests": ("requests left out after a defect", ingest.num_lost_requests),
+        "ingest_known_elsewhere": (
+            "requests that another server had stored",
+            ingest.num_known_elsewhere,
+        ),
         "ingest_batches": ("batches written", ingest.num_batches),
         "ingest_records": ("records written", ingest.num_records),
         "ingest_write_failures": ("writes that failed and are repeated", ingest.num_write_failures),

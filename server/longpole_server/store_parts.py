@@ -13,7 +13,9 @@ from longpole_server.service.storage import Storage
 from longpole_server.sql_door import open_sql_door
 from longpole_server.store import Store
 from longpole_server.store.arrivals import Arrivals, open_arrivals
+from longpole_server.store.client import WRITE_SETTINGS
 from longpole_server.store.retention import apply_retention, choose_retention
+from longpole_server.store.stored_batches import StoredBatches
 
 _THREADS = 2
 
@@ -27,12 +29,14 @@ class StoreParts:
         sql_routes: The door for people's own SQL; empty when it is closed.
         storage: What the store holds.
         arrivals: Takes rows of exported runs.
+        batches: Knows what other servers stored; None where there is no other.
     """
 
     pool: ClientPool
     sql_routes: Sequence[Route]
     storage: Storage
     arrivals: Arrivals
+    batches: StoredBatches | None
 
 
 @contextmanager
@@ -50,8 +54,13 @@ def open_store_parts(config: Config, store: Store) -> Generator[StoreParts]:
         opened.callback(pool.close)
         arrivals = open_arrivals(store)
         opened.callback(arrivals.close)
+        batches: StoredBatches | None = None
+        if store.config.url is not None:
+            batches = StoredBatches(store.new_limited_client(WRITE_SETTINGS))
+            opened.callback(batches.close)
         sql_routes: Sequence[Route] = ()
         if not config.no_sql_door:
             limits = QueryLimits(config.sql_max_s, config.sql_max_memory_bytes, config.sql_max_rows)
             sql_routes = opened.enter_context(open_sql_door(store, limits, config.token))
-        yield StoreParts(pool, sql_routes, Storage(pool, store.config, retention), arrivals)
+        storage = Storage(pool, store.config, retention)
+        yield StoreParts(pool, sql_routes, storage, arrivals, batches)

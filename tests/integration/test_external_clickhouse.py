@@ -1,5 +1,6 @@
 """A whole server on a ClickHouse reached over HTTP, which goes away and comes back."""
 
+import signal
 from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import quote
@@ -9,7 +10,7 @@ import pytest
 from support.agent_waiting import wait_until
 from support.clickhouse_front import ClickHouseFront
 from support.otlp_builders import loop, process, stage, traces
-from support.server_process import StartServer, run_longpole
+from support.server_process import StartServer, run_longpole, start_longpole
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +60,22 @@ def test_nothing_acknowledged_is_lost_while_clickhouse_is_away(
         send(step)
     server.wait_for(path, lambda page: [step["step"] for step in page["steps"]] == [1, 2, 3, 4])
     assert not (server.data_dir / "store").exists()
-    assert server.interrupt() == 0, server.log
+    # A second server stands by until the first is gone.
+    log, ports = tmp_path / "second.log", tmp_path / "second.ports"
+    second = start_longpole(
+        "server", "--port", "0", "--no-otlp", "--data-dir", str(tmp_path / "second"),
+        "--ports-file", str(ports), *options[1:], log=log,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: "writes into this database" in log.read_text(), 120.0)
+        assert not ports.exists()
+        assert server.interrupt() == 0, server.log
+        wait_until(ports.exists, 120.0)
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(60) == 0, log.read_text()
+    finally:
+        second.kill()
+        second.wait()
     done = run_longpole(
         "migrate", "--clickhouse-url", front.url, "--clickhouse-user", "longpole",
         environment={"LONGPOLE_CLICKHOUSE_PASSWORD": PASSWORD},

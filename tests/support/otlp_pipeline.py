@@ -1,7 +1,7 @@
 """A pipeline on a real journal with a writer that records, and stand-ins that misbehave."""
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -78,6 +78,7 @@ def running_pipeline(
     clock_ns: Callable[[], int] = lambda: 1,
     max_batch_bytes: int = 1 << 20,
     start: bool = True,
+    claim: Callable[[Sequence[str], str], Collection[str]] | None = None,
 ) -> Generator[Pipeline]:
     """A pipeline in `directory`; what it did not write is there for the next one."""
     with closing(Spool(directory / "journal", max_bytes=max_bytes, drop_oldest=False)) as spool:
@@ -92,6 +93,7 @@ def running_pipeline(
             max_batch_bytes=max_batch_bytes,
             max_waiting_bytes=max_waiting_bytes,
             num_batch_ids=num_batch_ids,
+            claim=claim,
             clock_ns=clock_ns,
         )
         if start:

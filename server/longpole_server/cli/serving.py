@@ -24,6 +24,7 @@ from longpole_server.cli.listening import PortTakenError, bind, local_url, port_
 from longpole_server.config import Config
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.ingest.grpc import start_otlp_grpc
+from longpole_server.single_writer import RightToWrite, hold_right_to_write
 
 _logger = logging.getLogger(__name__)
 
@@ -44,12 +45,19 @@ def run_server(config: Config, companions: Companions) -> int:
     _set_up_logging()
     raise_file_limit()
     try:
-        with contextlib.closing(bind(config.host, config.port)) as listener:
-            uvloop.run(_serve(config, listener, companions))
+        # Nobody is let wait at a port behind which there is no server yet.
+        with (
+            hold_right_to_write(config) as right,
+            contextlib.closing(bind(config.host, config.port)) as listener,
+        ):
+            uvloop.run(_serve(config, listener, companions, right))
+            return int(right.is_lost())
     except ServerError as error:
         print(f"longpole: {describe(error)}", file=sys.stderr)
         return 1
-    return 0
+    except KeyboardInterrupt:
+        # While waiting; later it is a signal like any other.
+        return 1
 
 
 def describe(error: ServerError) -> str:
@@ -57,13 +65,15 @@ def describe(error: ServerError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
-async def _serve(config: Config, listener: socket.socket, companions: Companions) -> None:
+async def _serve(
+    config: Config, listener: socket.socket, companions: Companions, right: RightToWrite
+) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
     url = local_url(config.host, port_of(listener))
-    with open_application(config) as application:
+    with open_application(config, right.check) as application:
         _calm_garbage_collection()
         application.start()
         async with AsyncExitStack() as running:

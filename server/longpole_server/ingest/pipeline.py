@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -62,6 +62,7 @@ class PipelineStats:
         num_write_failures: Tries that failed and were, or will be, repeated.
         num_lost_requests: Requests left out after a defect.
         num_callback_failures: Times `on_written` raised.
+        num_known_elsewhere: Requests left out because another server stored them.
     """
 
     num_accepted: int
@@ -74,6 +75,7 @@ class PipelineStats:
     num_write_failures: int
     num_lost_requests: int
     num_callback_failures: int
+    num_known_elsewhere: int = 0
 
 
 # The name of a span (field 5 of `Span`, length 7) that ends a step.
@@ -105,6 +107,9 @@ class Pipeline:
         max_batch_bytes: A range ends when its requests exceed this size.
         max_waiting_bytes: Bound of request bodies waiting in memory for their sync.
         num_batch_ids: How many batch ids are remembered to refuse a second copy.
+        claim: Told the batch ids of a range and its token before it is written; returns those that
+            another server's insert has, which are left out. Raises `StoreError` when a retry makes
+            sense. None where no other server writes.
         clock_ns: UTC nanoseconds.
 
     Raises:
@@ -124,6 +129,7 @@ class Pipeline:
         max_batch_bytes: int = 4 << 20,
         max_waiting_bytes: int = 128 << 20,
         num_batch_ids: int = 65_536,
+        claim: Callable[[Sequence[str], str], Collection[str]] | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         try:
@@ -133,6 +139,7 @@ class Pipeline:
         self._normalizer = normalizer
         self._write_records = write
         self._on_written = on_written
+        self._claim = claim
         self._batch_interval_s = batch_interval_s
         self._bulk_interval_s = bulk_interval_s
         self._urgent = threading.Event()
@@ -147,6 +154,7 @@ class Pipeline:
         self._num_write_failures = 0
         self._num_lost_requests = 0
         self._num_callback_failures = 0
+        self._num_known_elsewhere = 0
 
     @property
     def stats(self) -> PipelineStats:
@@ -162,6 +170,7 @@ class Pipeline:
             num_write_failures=self._num_write_failures,
             num_lost_requests=self._num_lost_requests,
             num_callback_failures=self._num_callback_failures,
+            num_known_elsewhere=self._num_known_elsewhere,
         )
 
     def start(self) -> None:
@@ -255,13 +264,35 @@ class Pipeline:
             batch = self._journal.freeze_next(self._max_batch_bytes)
             if batch is None:
                 return None
-            records = self._normalize(batch.entries)
+            entries = self._leave_out_known(batch)
+            if entries is None:
+                return batch
+            records = self._normalize(entries)
             if self._write(records, batch):
                 self._journal.acknowledge(batch.frozen)
                 self._tell(records)
             return batch
         finally:
             self._set_writing(False)
+
+    def _leave_out_known(self, batch: Batch) -> Sequence[JournalEntry] | None:
+        """Return what no other server has stored; None when closed before that is known."""
+        ids = [entry.batch_id for entry in batch.entries if entry.batch_id is not None]
+        if self._claim is None or not ids:
+            return batch.entries
+        retry_s = _FIRST_RETRY_S
+        while True:
+            try:
+                known = self._claim(ids, batch.frozen.token)
+                break
+            except StoreError as error:
+                _log.warning("Claiming %s failed, trying again: %s", batch.frozen.token, error)
+            self._num_write_failures += 1
+            if self._stopping.wait(retry_s):
+                return None
+            retry_s = min(retry_s * 2, _MAX_RETRY_S)
+        self._num_known_elsewhere += len(known)
+        return [entry for entry in batch.entries if entry.batch_id not in known]
 
     def _set_writing(self, is_writing: bool) -> None:
         with self._idle:

@@ -1,7 +1,7 @@
 """One writer shared by several threads, one call at a time."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.gpu import RunGpu
@@ -15,10 +15,12 @@ class SerialWriter:
 
     Args:
         writer: The store's one writer.
+        check: Raises `StoreError` while this server may not write; None where it always may.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, check: Callable[[], None] | None = None) -> None:
         self._writer = writer
+        self._check = check
         self._lock = threading.Lock()
 
     def write(self, records: Records, token: str) -> None:
@@ -28,6 +30,7 @@ class SerialWriter:
             StoreError: The database refused or failed.
         """
         with self._lock:
+            self._make_sure()
             self._writer.write(records, token)
 
     def write_steps(self, steps: Sequence[tuple[Step, str]], version: int) -> None:
@@ -37,6 +40,7 @@ class SerialWriter:
             StoreError: The database refused or failed.
         """
         with self._lock:
+            self._make_sure()
             self._writer.write_steps(steps, version)
 
     def write_run_gpus(self, run_gpus: Sequence[RunGpu]) -> None:
@@ -46,6 +50,7 @@ class SerialWriter:
             StoreError: The database refused or failed.
         """
         with self._lock:
+            self._make_sure()
             self._writer.write_run_gpus(run_gpus)
 
     def write_scrape_targets(self, targets: Sequence[ScrapeTarget]) -> None:
@@ -55,4 +60,9 @@ class SerialWriter:
             StoreError: The database refused or failed.
         """
         with self._lock:
+            self._make_sure()
             self._writer.write_scrape_targets(targets)
+
+    def _make_sure(self) -> None:
+        if self._check is not None:
+            self._check()

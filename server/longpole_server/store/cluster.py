@@ -21,7 +21,7 @@ from longpole_server.store.migrations import ONE_NODE, Dialect
 # shard: the first of these columns that a table has decides where a row goes.
 _SHARDING_COLUMNS = (
     "message_id", "rule_id", "alert_id", "silence_id", "run_id", "host", "TraceId", "job_name",
-    "number",
+    "number", "batch_id",
 )  # fmt: skip
 
 # An insert is acknowledged by the shards, not by a queue. Reads and writes go to the same replica

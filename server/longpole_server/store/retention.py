@@ -27,6 +27,7 @@ DEFAULT_RETENTION: Mapping[str, int] = MappingProxyType(
         "gpu_allocations": 30 * _DAY_S,
         "otel_traces": 30 * _DAY_S,
         "stage_starts": 30 * _DAY_S,
+        "stored_batches": 30 * _DAY_S,
         "host_samples": 90 * _DAY_S,
         "engine_samples": 90 * _DAY_S,
         "gpu_samples_10s": 90 * _DAY_S,

@@ -28,8 +28,10 @@ TIME_COLUMNS: Mapping[str, str] = MappingProxyType(
         "stage_spans": "start_ns",
         "stage_starts": "start_ns",
         "steps": "start_ns",
+        "stored_batches": "stored_ns",
         "trajectories": "end_ns",
         "trajectory_spans": "start_ns",
+        "writer_terms": "renewed_ns",
     }
 )
 # Tables without a time of their own.
