@@ -340,6 +340,8 @@ _GPUS = (
         findings=("gpu.lost",),
         no_findings=("gpu.idle", "gpu.throttled"),
         fault=GpuFault("lost", step=3),
+        # Long enough for the silence to be noticed.
+        steps=12,
     ),
     replace(
         SCENARIOS["update_compute"],

@@ -42,5 +42,6 @@ def measure_rank_balance(scalars: Mapping[str, float]) -> RankBalance | None:
 
 
 def _tokens(value: float | None) -> float | None:
-    known = value is not None and math.isfinite(value) and 0 < value <= _LARGEST
+    # A partition of less than one token is none.
+    known = value is not None and math.isfinite(value) and 1 <= value <= _LARGEST
     return value if known else None

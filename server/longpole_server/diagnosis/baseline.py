@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from longpole.conventions import stages
+from longpole_server.analysis.mfu import usable_mfu
 from longpole_server.analysis.window import (
     DEVIATION_OF_MAD,
     NO_CYCLES,
@@ -192,8 +193,3 @@ def mean_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of what is known, None when nothing is."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
-
-
-def usable_mfu(value: float | None) -> float | None:
-    """Return an MFU that can be true: above 0 (unknown) and at most 1."""
-    return value if value is not None and 0.0 < value <= 1.0 else None

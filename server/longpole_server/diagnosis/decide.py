@@ -95,7 +95,7 @@ def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
         cause, behind = found
         evidence = (*evidence, *behind.evidence)
         looks = (*looks, *cause.next)
-        # A full buffer proves itself; what a starved trainer waits for is proven inside the rollout.
+        # A full buffer proves itself; what a starved trainer waits for lies inside the rollout.
         sure = rule.code == _ROLLOUT_STARVED
         proof = replace(
             proof,
@@ -148,7 +148,7 @@ def _make_decision(
         _for_system(looks, view),
         None if estimate is None else (estimate.low_s, estimate.high_s),
         None if estimate is None else rule.recoverable,
-        _name_sources(view, rule, cause, evidence),
+        _name_sources(view, [rule] if cause is None else [rule, cause], evidence),
     )
 
 
@@ -166,12 +166,10 @@ def _cap(proof: Proof, limit_s: float) -> Proof:
     return replace(proof, recoverable=proof.recoverable.capped(limit_s))
 
 
-def _name_sources(
-    view: View, rule: Rule, cause: Rule | None, evidence: Sequence[Evidence]
-) -> Sources:
-    """Return who was heard, and which layers that could prove the verdict are silent."""
+def _name_sources(view: View, rules: Sequence[Rule], evidence: Sequence[Evidence]) -> Sources:
+    """Return who was heard, and which layers that could prove the rules are silent."""
     used = dict.fromkeys(part for row in evidence for part in row.source.split(", ") if part)
-    could = dict.fromkeys((*rule.sources, *(cause.sources if cause is not None else ())))
+    could = dict.fromkeys(name for rule in rules for name in rule.sources)
     return Sources(tuple(used), tuple(name for name in could if name not in view.sources))
 
 
@@ -183,6 +181,7 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         for family, share in ranked[:2]
     )
     rules = [_prove(family, view)[0] for family, _ in ranked[:2]]
+    heard = (*rules, *(rules_of(WAIT) if view.separate_pools else ()))
     parts = [f"{FAMILY_LABELS[family]} {percent(share)}" for family, share in ranked[:3]]
     if view.separate_pools and view.wait_share > 0:
         parts.insert(0, f"{FAMILY_LABELS[WAIT]} {percent(view.wait_share)}")
@@ -196,6 +195,7 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         None,
         rows,
         _for_system([rule.next[0] for rule in rules], view),
+        sources=_name_sources(view, heard, rows),
     )
 
 

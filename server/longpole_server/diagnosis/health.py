@@ -1,5 +1,6 @@
 """health.*: metrics with a healthy band, and what leaving it means."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -152,23 +153,37 @@ def _reward_mean(view: View) -> list[Finding]:
 def _find_jump(series: Sequence[float | None], view: View) -> tuple[float, float] | None:
     """Return (before, now) when the last quarter lies far off what the line before promises."""
     known = [value for value in series if value is not None]
-    if len(known) < view.limits[_MIN_STEPS]:
-        return None
     count = max(2, len(known) // 4)
     past, recent = known[:-count], known[-count:]
+    # Of fewer points the scatter is not known well enough to call anything no scatter.
+    if len(past) < view.limits[_MIN_STEPS]:
+        return None
     trend = fit_trend(past, 3)
     if trend is None:
         return None
-    slope = trend.rise / max(1, len(past) - 1)
+    slope = trend.rise / (len(past) - 1)
     middle = statistics.median(past)
     half = (len(past) - 1) / 2
     rests = [value - middle - slope * (at - half) for at, value in enumerate(past)]
     spread = _DEVIATION_OF_MAD * statistics.median(map(abs, rests))
-    promised = middle + slope * (len(past) - 1 - half + count / 2)
+    ahead = half + (count + 1) / 2
+    spread *= _widening(len(past), count, ahead)
+    promised = middle + slope * ahead
     now = statistics.median(recent)
     off = abs(now - promised)
     least = _LEAST_JUMP * max(abs(middle), abs(now))
     return (middle, now) if off > max(view.limits[_JUMP] * spread, least) else None
+
+
+def _widening(num_past: int, num_recent: int, ahead: float) -> float:
+    """Return how many times a single point's scatter a line's promise may be off, at least once.
+
+    The usual error of a prediction: of the recent mean, of the line's level and of its slope,
+    `ahead` steps from its middle; and two of the points went into the line.
+    """
+    squares = num_past * (num_past**2 - 1) / 12
+    of_prediction = 1 / num_recent + 1 / num_past + ahead**2 / squares
+    return max(1.0, math.sqrt(of_prediction)) * num_past / (num_past - 2)
 
 
 def _response_length(view: View) -> list[Finding]:
@@ -273,7 +288,8 @@ HEALTH_KINDS: tuple[FindingKind, ...] = (
     FindingKind(
         "health.reward_mean",
         "the reward jumps or collapses",
-        "The last quarter of the window lies six robust deviations off the course before.",
+        "The last quarter of the window lies six robust deviations off the course before, which "
+        "eight steps or more tell.",
         ("reward_mean",),
         _reward_mean,
         (_JUMP, _MIN_STEPS),

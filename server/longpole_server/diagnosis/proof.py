@@ -80,7 +80,7 @@ class Rule:
         proof: What it takes beyond dominance, for the decision table.
         recoverable: How `recoverable_s_per_step` is estimated, and its range.
         reads: Metrics and facts it looks at.
-        sources: Layers of evidence that can prove it, by their names in `View.sources`.
+        sources: Layers of evidence that can prove it, by their names in `layers.LAYERS`.
         thresholds: Names of the limits it decides by.
         next: What to look at or try, most promising first.
         judge: Returns the proof, None when the rule does not hold.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from longpole_server.diagnosis.finding_kind import FindingKind
 from longpole_server.diagnosis.findings import FINDINGS
 from longpole_server.diagnosis.framework_keys import KNOBS, SYSTEMS, Key
+from longpole_server.diagnosis.layers import LAYERS
 from longpole_server.diagnosis.proof import Advice, Rule
 from longpole_server.diagnosis.rules import RULES
 from longpole_server.diagnosis.thresholds import THRESHOLDS
@@ -51,6 +52,7 @@ def write_reference() -> str:
     )
     parts.append("## Findings\n\nAny number of them stand beside the verdict.\n")
     parts += ["\n".join(_describe_finding(kind)) for kind in FINDINGS]
+    parts.append("\n".join(_list_layers()))
     parts.append("\n".join(_list_thresholds()))
     parts.append("\n".join(_list_knobs()))
     return "\n".join(parts).rstrip() + "\n"
@@ -63,6 +65,7 @@ def _describe_rule(rule: Rule) -> Iterator[str]:
     yield f"- **Reads:** {_join(rule.reads)}"
     if rule.thresholds:
         yield f"- **Thresholds:** {_codes(rule.thresholds)}"
+    yield f"- **Heard, or named as not reported:** {_join_layers(rule.sources)}"
     yield f"- **Gives back:** {rule.recoverable}"
     yield "- **Next:**"
     for number, advice in enumerate(rule.next, start=1):
@@ -87,6 +90,19 @@ def _describe_finding(kind: FindingKind) -> Iterator[str]:
     yield f"- **Reads:** {_join(kind.reads)}"
     if kind.thresholds:
         yield f"- **Thresholds:** {_codes(kind.thresholds)}"
+    yield ""
+
+
+def _list_layers() -> Iterator[str]:
+    yield "## Layers of evidence\n"
+    yield (
+        "A diagnosis names those that its verdict used (`sources.used`, with `scalars` for what "
+        "the trainer logs) and those that could have spoken (`sources.not_reported`).\n"
+    )
+    yield "| layer | what it is |"
+    yield "|---|---|"
+    for name, what in LAYERS.items():
+        yield f"| `{name}` | {what} |"
     yield ""
 
 
@@ -138,6 +154,10 @@ def _sentence(title: str) -> str:
 
 def _join(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" if "/" in name or ":" in name else name for name in names)
+
+
+def _join_layers(names: tuple[str, ...]) -> str:
+    return ", ".join(f"[{name}](#layers-of-evidence)" for name in names)
 
 
 def _codes(names: tuple[str, ...]) -> str:

@@ -170,6 +170,14 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "decoding is bound by memory: GPUs that read it less than this wait for something else",
         "decode on current engines keeps memory 0.5 to 0.8 busy",
     ),
+    Threshold(
+        "rollout.engine.bandwidth_ratio",
+        0.30,
+        "1",
+        "decoding that reads weights and KV cache at less than this part of the memory's peak "
+        "waits for something else: launches, communication, the scheduler",
+        "decode on current engines reaches 0.5 to 0.8 of the peak",
+    ),
     Threshold("update.mfu.healthy_dense", 0.35, "1", "usual of tuned dense training", _SEEDS),
     Threshold("update.mfu.healthy_moe", 0.20, "1", "usual of tuned MoE training", _SEEDS),
     Threshold("update.mfu.low_dense", 0.20, "1", "small batches, switching, traffic", _SEEDS),

@@ -6,10 +6,12 @@ from functools import cached_property
 
 from longpole.conventions import metrics, stages
 from longpole_server.analysis.architectures import is_mixture_of_experts
+from longpole_server.analysis.data_parallel import RankBalance, measure_rank_balance
+from longpole_server.analysis.mfu import usable_mfu
 from longpole_server.analysis.modes import has_separate_pools, infer_mode
 from longpole_server.analysis.step_metrics import read_config_number
 from longpole_server.analysis.window import Window, summarise_window
-from longpole_server.diagnosis.baseline import Baseline, known_cycles, mean_known, usable_mfu
+from longpole_server.diagnosis.baseline import Baseline, known_cycles, mean_known
 from longpole_server.diagnosis.engines import Engines, combine_engines
 from longpole_server.diagnosis.framework_keys import normalise_system
 from longpole_server.diagnosis.inside_gen import InnerSource, InsideGen, combine, is_usable
@@ -26,6 +28,7 @@ _MAX_SAMPLES = 24_000
 _MAX_GPU_ROWS = 8_000
 _SOURCES: tuple[InnerSource, ...] = ("trajectories", "agent_loop", "engines")
 _VERL_PREFIX = "timing_s/"
+_BALANCE = ("global_seqlen/mean", "global_seqlen/balanced_max", "global_seqlen/max")
 
 
 class View:
@@ -159,6 +162,12 @@ class View:
         return statistics.mode(counts) if counts else None
 
     @cached_property
+    def rank_balance(self) -> RankBalance | None:
+        """How evenly the tokens of an update are spread over its ranks, None when nobody says."""
+        means = {name: value for name in _BALANCE if (value := self.scalar(name)) is not None}
+        return measure_rank_balance(means)
+
+    @cached_property
     def sync_phases(self) -> tuple[SyncPhaseFacts, ...]:
         """Phases of the weight syncs, in seconds and bytes a step."""
         reported = [facts.sync_phases for facts in self.facts if facts.sync_phases]
@@ -166,7 +175,7 @@ class View:
 
     @cached_property
     def sources(self) -> frozenset[str]:
-        """Layers that reported anything in the window."""
+        """Layers that reported anything in the window, by their names in `layers.LAYERS`."""
         found = {source for look in self.sampled if (source := look.source) is not None}
         if any(facts.engine_windows for facts in self.facts):
             found.add("engines")
@@ -178,7 +187,20 @@ class View:
             found.add("mfu")
         if self.mfu_infer is not None:
             found.add("mfu_infer")
+        found |= {name for name, is_told in self._told_of_run if is_told}
         return frozenset(found)
+
+    @property
+    def _told_of_run(self) -> tuple[tuple[str, bool], ...]:
+        return (
+            ("spans", "spans" in self.ledger_source),
+            ("model", bool(self.run.model_config)),
+            ("rank_tokens", self.rank_balance is not None),
+            ("response_cap", self.truncated_ratio is not None),
+            ("buffer", self.reports("buffer_size") and self.reports("buffer_capacity")),
+            ("pauses", self.reports("rollout_paused_ratio")),
+            ("baseline", self.baseline is not None),
+        )
 
     def seconds(self, *names: str) -> float:
         """Return seconds a step of the named stages together."""

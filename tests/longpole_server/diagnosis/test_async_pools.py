@@ -234,3 +234,9 @@ def test_a_rollout_held_back_names_what_the_trainer_does():
     step = replace(facts(busy, scalars, run=RUN), engine_windows=windows)
     diagnosis = diagnose_step(RUN, step)
     assert (diagnosis.verdict, diagnosis.cause) == ("async.rollout_starved", "update.unknown")
+
+
+def test_a_wait_beside_a_dominating_update_is_starved_as_long_as_nobody_saw_the_rollout():
+    seconds = {"gen": 31.0, "old_log_prob": 15.0, "update_actor": 50.0}
+    diagnosis = diagnose_step(RUN, facts(seconds, run=RUN))
+    assert (diagnosis.verdict, diagnosis.confidence) == ("async.trainer_starved", "low")

@@ -2,11 +2,12 @@ from dataclasses import replace
 
 import pytest
 
+from longpole_server.analysis.architectures_known import find_model_config
 from longpole_server.diagnosis import diagnose_step
 from longpole_server.diagnosis.engines import measure_engines
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.facts import EngineWindow, RunFacts
-from support.steps import facts
+from support.steps import facts, samples
 
 RUN = RunFacts("run", "run", system="verl", gpu_count=16)
 LONG_GEN = {"gen": 100.0, "old_log_prob": 8.0, "update_actor": 30.0, "update_weights": 4.0}
@@ -112,3 +113,26 @@ def test_a_full_cache_without_preemption_is_pressure():
     diagnosis = judge(replace(BUSY, kv_usage_max_ratio=0.98))
     assert "kv.pressure" in {finding.code for finding in diagnosis.findings}
     assert diagnosis.verdict != "rollout.preemption"
+
+
+DENSE = replace(
+    RUN,
+    gpu_count=2,
+    gpu_model="NVIDIA H100 80GB HBM3",
+    model_config=find_model_config("qwen3-8b"),
+)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "confidence", "effect"),
+    [(3_300, "medium", "supports"), (6_000, "low", "contradicts")],
+)
+def test_memory_that_decoding_leaves_unused(tokens: int, confidence: str, effect: str):
+    # 16 samples at once: at 33 tokens/s each, weights are read at a fifth of what memory can.
+    many = samples([98.0] * 32, [tokens] * 32, replicas=["a", "b"] * 16)
+    step = replace(facts(LONG_GEN, run=DENSE), trajectories=many)
+    diagnosis = diagnose_step(DENSE, step)
+    assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.engine", confidence)
+    rows = {row.metric: row for row in diagnosis.evidence}
+    assert rows["rollout/decode_bandwidth_ratio"].effect == effect
+    assert "engines" in diagnosis.sources.not_reported

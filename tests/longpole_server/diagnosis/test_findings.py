@@ -1,5 +1,6 @@
 """Findings beside the verdict: each with what makes it, and with what must not."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -141,6 +142,16 @@ def test_discarded_groups():
     (found,) = find(steps, "rollout.filtered", run)
     assert found.evidence[0].value == pytest.approx(0.4)
     assert not find(make_steps(train__num_gen_batches=[1.0] * 10), "rollout.filtered")
+
+
+def test_a_reward_that_only_scatters_has_not_jumped():
+    # Six steps that happen to lie on a line, and two that scatter as rewards do.
+    few = [0.500, 0.502, 0.504, 0.506, 0.508, 0.510, 0.57, 0.58]
+    assert not find(make_steps(8, critic__score__mean=few), "health.reward_mean")
+    chance = random.Random(4)
+    for _ in range(40):
+        scattered = [chance.gauss(0.5, 0.06) for _ in range(12)]
+        assert not find(make_steps(12, critic__score__mean=scattered), "health.reward_mean")
 
 
 def test_a_reward_that_jumps_and_one_that_rises():

@@ -7,6 +7,7 @@ from longpole_server.diagnosis.families import (
     SYNC,
     UPDATE,
 )
+from longpole_server.diagnosis.layers import LAYERS
 from longpole_server.diagnosis.rules import RULES, rules_of
 from longpole_server.diagnosis.thresholds import THRESHOLDS
 from support.diagnosis_schema import VERDICTS
@@ -44,6 +45,8 @@ def test_rules_explain_themselves():
         assert rule.proof
         assert rule.recoverable
         assert rule.next
+        assert rule.sources
+        assert set(rule.sources) <= set(LAYERS)
 
 
 def test_thresholds_give_reason_and_source():

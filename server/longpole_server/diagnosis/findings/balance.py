@@ -2,7 +2,6 @@
 
 from longpole_server.diagnosis.finding_kind import FindingKind, make_finding
 from longpole_server.diagnosis.proof import inner, threshold
-from longpole_server.diagnosis.rules.update_imbalance import read_balance
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, times
 from longpole_server.model.diagnosis import Entity, Finding
@@ -12,9 +11,10 @@ _REPLICA = "rollout.imbalance.ratio"
 
 
 def _find_dp(view: View) -> list[Finding]:
-    ratio = read_balance(view)
-    if ratio is None or ratio < view.limits[_DP]:
+    balance = view.rank_balance
+    if balance is None or balance.ratio < view.limits[_DP]:
         return []
+    ratio = balance.ratio
     row = inner("global_seqlen/balanced_max_to_mean", ratio, "1", "scalars", threshold(view, _DP))
     summary = (
         f"The fullest data-parallel rank holds {percent(ratio - 1)} more tokens than the mean."

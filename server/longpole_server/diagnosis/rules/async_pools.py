@@ -129,18 +129,18 @@ def _compare_by_parts(view: View, wait: float) -> _Compared | None:
 
 
 def _is_to_blame(view: View, wait: float, compared: _Compared | None) -> bool:
-    """Tell whether the wait is what the loop waits for, by shares where the inside does not say.
+    """Tell whether the wait is what the loop waits for, by shares where the inside contradicts.
 
-    As long as nobody tells whether the rollout idles more, a window that is clearly longer and
-    dominates is what the loop waits for. A wait that dominates itself stays one whoever idles.
+    A rollout that seems to idle more than the trainer leaves the wait to blame only where no
+    family dominates and is clearly longer; one that does idle more, only where the wait dominates.
     """
-    if compared is not None and compared.row.effect == "supports":
+    if compared is None or compared.row.effect == "supports":
         return True
-    if compared is not None and compared.denies:
+    if compared.denies:
         return False
     standing = rank_families(view)
     margin = view.limits["dominance.margin"]
-    if compared is not None and compared.clears:
+    if compared.clears:
         largest = max(standing.shares.values(), default=0.0)
         return wait >= view.limits["dominance.share"] and wait - largest >= margin
     share = standing.shares.get(standing.dominant or "", 0.0)
@@ -228,12 +228,20 @@ SERIAL = Rule(
     family=WAIT,
     title="trainer and rollout take turns though the mode is asynchronous",
     proof="Separate pools; less than 0.1 of the shorter of rollout and training runs beside the "
-    "other, and both take 0.10 of the step or more.",
+    "other, and both take 0.10 of the step or more. By the samples' own times or the trainer's "
+    "timers; GPUs that work while the trainer waits and rest while it trains make it medium, since "
+    "they do not see tools and scoring. Idle engines prove nothing.",
     recoverable="the shorter of rollout and training, as far as it is not hidden; at least half "
     "of that",
-    reads=("trainer wait", "training stages", "samples", "engines", "timing_s/generate_async"),
-    thresholds=(_OVERLAP, _BUSY),
-    sources=("gpus", "trajectories", "engines"),
+    reads=(
+        "trainer wait",
+        "training stages",
+        "samples",
+        "timing_s/generate_async",
+        "GPU activity by stage and role",
+    ),
+    thresholds=(_OVERLAP, _BUSY, "gpu.idle_activity", "gpu.busy_activity"),
+    sources=("trajectories", "gpus"),
     next=(
         Advice(
             "Find what forces the order: how many updates one weight sync serves, how many samples "
@@ -254,12 +262,20 @@ TRAINER_STARVED = Rule(
     family=WAIT,
     title="the trainer is starved of samples",
     proof="Separate pools; the trainer's exposed wait is 0.20 of the step or more, with more idle "
-    "GPU-seconds there than on the rollout side. A lag at its bound decides nothing.",
+    "GPU-seconds there than on the rollout side. Low where nobody saw the rollout, and where it "
+    "idles more though the wait dominates (0.40, 0.05 above the largest family). A lag at its "
+    "bound decides nothing.",
     recoverable="wait x trainer GPUs / all GPUs, what moving GPUs to the rollout gives; between "
     "half of that and the whole wait; half of the wait where GPUs by side are not known",
-    reads=("trainer wait", "GPU activity by role", "rollout pauses", "engine idle time"),
-    thresholds=(_STARVED, "gpu.idle_activity", "gpu.busy_activity"),
-    sources=("gpus", "engines"),
+    reads=("trainer wait", "GPU activity by role", "rollout pauses", "samples", "engine idle time"),
+    thresholds=(
+        _STARVED,
+        "gpu.idle_activity",
+        "gpu.busy_activity",
+        "dominance.share",
+        "dominance.margin",
+    ),
+    sources=("gpus", "pauses", "trajectories", "engines"),
     next=(
         Advice("Give the rollout a larger part of the GPUs.", ("pools",)),
         Advice("Look at what makes the rollout slow: the cause."),
@@ -271,13 +287,20 @@ ROLLOUT_STARVED = Rule(
     code="async.rollout_starved",
     family=WAIT,
     title="the rollout is held back by the trainer",
-    proof="Separate pools; the rollout is paused, idle or its buffer full, the trainer waits less "
-    "than 0.10 of the step.",
+    proof="Separate pools; the rollout is paused, idle beyond the weight sync, or its buffer full, "
+    "the trainer waits less than 0.10 of the step. Idle engines alone make it medium: their "
+    "samples may be in tools. What the trainer does most is the cause.",
     recoverable="step x the rollout's idle part x rollout GPUs / all GPUs; between half of that "
     "and the whole idle part",
-    reads=("trainer wait", "buffer size and capacity", "paused part", "engine idle time"),
+    reads=(
+        "trainer wait",
+        "buffer size and capacity",
+        "paused part",
+        "samples",
+        "engine idle time",
+    ),
     thresholds=(_BUSY,),
-    sources=("engines",),
+    sources=("buffer", "pauses", "trajectories", "engines"),
     next=(
         Advice("Give the trainer a larger part of the GPUs.", ("pools",)),
         Advice("Look at the efficiency of the update.", ("update.batch",)),

@@ -94,14 +94,22 @@ UNATTRIBUTED = Rule(
     code="overhead.unattributed",
     family=OVERHEAD,
     title="the loop spends its time between the stages",
-    proof="GPU activity between the stages; Ray object store spill and controller CPU where known.",
+    proof="GPUs stand idle between the stages. Ray's object store spill and the controller's CPU "
+    "would tell why; no source reports them by step, so they are named as not reported.",
     recoverable="half of it, since some of the controller's work is needed; from nothing to all",
     reads=("unattributed time", "timing_s/adv", "batch preparation", "GPU activity"),
     thresholds=(_IDLE,),
-    sources=("gpus",),
+    sources=("gpus", "controller_cpu", "ray_object_store"),
     next=(
-        Advice("Look at data movement: what travels through the controller and its object store."),
-        Advice("Look at the controller's CPU: serialisation, concatenation, logging."),
+        Advice(
+            "Look at data movement: what travels through the controller and its object store. With "
+            "Ray, a rise of `ray_object_store_memory` at the locations SPILLED or MMAP_DISK would "
+            "show that batches do not fit into it."
+        ),
+        Advice(
+            "Look at the controller's CPU (`top`, `py-spy`): one core at its limit between the "
+            "stages is serialisation, concatenation or logging."
+        ),
         Advice("Put spans around what runs between the stages (`longpole.stage`)."),
     ),
     judge=_judge_unattributed,
@@ -117,6 +125,7 @@ OUTSIDE_RULE = Rule(
     "between half of that and all",
     reads=("timing_s/testing", "timing_s/save_checkpoint", "the clock between steps"),
     thresholds=("outside.ratio",),
+    sources=("spans",),
     next=(
         Advice("Validate less often, or on fewer samples.", ("validation",)),
         Advice("Save less often, or asynchronously.", ("checkpoint",)),

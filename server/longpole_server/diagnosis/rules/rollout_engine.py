@@ -1,6 +1,9 @@
 """rollout.engine: all samples decode equally slowly."""
 
 from longpole.conventions import stages
+from longpole_server.analysis.decode_bandwidth import measure_decode_bandwidth
+from longpole_server.analysis.longtail_report import find_gen
+from longpole_server.analysis.longtail_waste import count_rollout_gpus
 from longpole_server.diagnosis.families import ROLLOUT
 from longpole_server.diagnosis.gpu_activity import measure_activity
 from longpole_server.diagnosis.inside_gen import InsideGen
@@ -12,7 +15,9 @@ from longpole_server.model.diagnosis import Evidence, Reference
 _UNIFORM = "rollout.engine.uniform_ratio"
 _SLOW = "rollout.engine.slow_tokens_per_s"
 _DRAM = "rollout.engine.dram_active"
+_BANDWIDTH = "rollout.engine.bandwidth_ratio"
 _CHANGE = "finding.change_ratio"
+_OF_MEMORY = frozenset({"dram_active/gen", "rollout/decode_bandwidth_ratio"})
 
 
 def _judge(view: View) -> Proof | None:
@@ -24,6 +29,9 @@ def _judge(view: View) -> Proof | None:
     if inside.slowest_of_gen < view.limits["rollout.long_tail.span_ratio"]:
         return None
     rows = [_uniform_row(view, inside.time_ratio), *_speed_rows(view, inside)]
+    if len(rows) == 1:
+        # Equally long samples take equally long: nothing says how fast they are decoded.
+        return None
     slow = [row for row in rows[1:] if row.effect == "supports"]
     because = (
         f"all samples take about equally long (the slowest {times(inside.time_ratio)} the mean)"
@@ -35,8 +43,10 @@ def _judge(view: View) -> Proof | None:
             because += f", {percent(row.value / _reference(row) - 1)} slower a token than usual"
         elif row.metric == "dram_active/gen":
             because += f", with GPU memory read {percent(row.value)} of the time"
+        elif row.metric == "rollout/decode_bandwidth_ratio":
+            because += f", with {percent(row.value)} of the GPUs' memory bandwidth"
     # Memory that is hardly read says that something is slow, not that it is the decoding.
-    weak = all(row.source == "gpus" for row in slow)
+    weak = all(row.metric in _OF_MEMORY for row in slow)
     return Proof(
         because,
         tuple(rows),
@@ -81,7 +91,31 @@ def _speed_rows(view: View, inside: InsideGen) -> list[Evidence]:
                 "supports" if activity.dram < view.limits[_DRAM] else "contradicts",
             )
         )
-    return rows
+    bandwidth = _bandwidth_row(view)
+    return rows if bandwidth is None else [*rows, bandwidth]
+
+
+def _bandwidth_row(view: View) -> Evidence | None:
+    """What decoding reads a second against the memory's peak, in the newest step with samples."""
+    for look in reversed(view.sampled):
+        samples = look.facts.trajectories
+        if samples is None:
+            continue
+        gpus = count_rollout_gpus(view.run, look.facts, view.mode)
+        gen = find_gen(look.facts.step, view.mode)
+        found = measure_decode_bandwidth(view.run, samples, gpus.count, gen)
+        if found.ratio is None:
+            return None
+        effect = "supports" if found.ratio < view.limits[_BANDWIDTH] else "contradicts"
+        return inner(
+            "rollout/decode_bandwidth_ratio",
+            found.ratio,
+            "1",
+            "trajectories",
+            threshold(view, _BANDWIDTH),
+            effect,
+        )
+    return None
 
 
 def _against_baseline(view: View) -> Evidence | None:
@@ -127,8 +161,9 @@ RULE = Rule(
     family=ROLLOUT,
     title="the rollout engines decode slowly",
     proof="Decoding is uniformly slow: slowest to mean time under 1.3 over all of gen, with few "
-    "tokens/s a sample, more seconds a token than the baseline, or GPU memory hardly read. With an "
-    "ordinary rate the verdict stays low.",
+    "tokens/s a sample, more seconds a token than the baseline, or GPU memory hardly read "
+    "(measured, or computed from the samples' tokens and the model). With an ordinary rate the "
+    "verdict stays low; without any rate nothing is proven.",
     recoverable="gen x (1 - rate / slowest usual rate), or back to the own usual seconds a token; "
     "at least half of the smaller one",
     reads=(
@@ -137,9 +172,17 @@ RULE = Rule(
         "trajectories",
         "engine tokens and running requests",
         "GPU memory traffic",
+        "memory bandwidth of decoding: model configuration, GPU model, tokens by replica",
     ),
-    thresholds=(_UNIFORM, _SLOW, _DRAM, "rollout.long_tail.span_ratio", _CHANGE),
-    sources=("trajectories", "agent_loop", "engines", "gpus"),
+    thresholds=(
+        _UNIFORM,
+        _SLOW,
+        _DRAM,
+        _BANDWIDTH,
+        "rollout.long_tail.span_ratio",
+        _CHANGE,
+    ),
+    sources=("trajectories", "agent_loop", "engines", "gpus", "model", "baseline"),
     next=(
         Advice("Raise the number of sequences decoded together.", ("engine.concurrency",)),
         Advice("Turn eager mode off: let the engine use CUDA graphs.", ("engine.eager",)),

@@ -33,7 +33,7 @@ RULE = Rule(
     "others would have ended; from nothing to all of it",
     reads=("response_length/clip_ratio", "trajectory status", "response length cap"),
     thresholds=(_LIMIT,),
-    sources=("trajectories",),
+    sources=("trajectories", "response_cap"),
     next=(
         Advice(
             "Check whether the cap is where answers are lost or where they ramble.",

@@ -79,7 +79,7 @@ RULE = Rule(
     recoverable="not estimated",
     reads=("trajectories", "timing_s/agent_loop/*", "engine series", "GPU activity"),
     thresholds=(_IDLE,),
-    sources=("trajectories", "engines", "gpus"),
+    sources=("trajectories", "agent_loop", "engines", "gpus"),
     next=(
         Advice(
             "Send trajectories (`longpole.trajectory`): they show slow samples, tools and scoring."

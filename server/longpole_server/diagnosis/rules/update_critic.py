@@ -35,6 +35,7 @@ RULE = Rule(
     proof="The update dominates and the critic takes longer than the actor.",
     recoverable="what the critic takes beyond the actor; all of it without a critic",
     reads=("timing_s/update_critic", "timing_s/update_actor"),
+    sources=("spans",),
     next=(
         Advice("Use larger or token-based micro-batches for the critic.", ("critic.batch",)),
         Advice("Use an algorithm without a critic.", ("estimator",)),

@@ -10,24 +10,16 @@ _LIMIT = "update.imbalance.ratio"
 _CLOCK = "straggler.clock_ratio"
 
 
-def read_balance(view: View) -> float | None:
-    """Return the largest partition's tokens over the mean partition's."""
-    largest = view.scalar("global_seqlen/balanced_max")
-    mean = view.scalar("global_seqlen/mean")
-    # A partition of less than one token is none.
-    return largest / mean if largest is not None and mean is not None and mean >= 1 else None
-
-
 def _judge(view: View) -> Proof | None:
     return _judge_tokens(view) or _judge_clock(view)
 
 
 def _judge_tokens(view: View) -> Proof | None:
-    ratio = read_balance(view)
-    if ratio is None or ratio < view.limits[_LIMIT]:
+    balance = view.rank_balance
+    if balance is None or balance.ratio < view.limits[_LIMIT]:
         return None
-    update_s = view.seconds("update_actor", "update_critic")
-    usual_s = update_s * (1 - 1 / ratio)
+    ratio = balance.ratio
+    usual_s = view.seconds("update_actor", "update_critic") * balance.waiting_ratio
     return Proof(
         f"the fullest rank holds {percent(ratio - 1)} more tokens than the mean, and all wait "
         "for it",
@@ -67,7 +59,7 @@ RULE = Rule(
     "clock); at least half of that",
     reads=("global_seqlen/balanced_max", "global_seqlen/mean", "SM clock by GPU"),
     thresholds=(_LIMIT, _CLOCK),
-    sources=("gpus",),
+    sources=("rank_tokens", "gpus"),
     next=(
         Advice("Balance tokens over ranks.", ("update.balance",)),
         Advice("Look for a GPU that is slower than its peers (clock, throttling)."),

@@ -170,7 +170,7 @@ UNKNOWN = Rule(
     "estimated without GPU activity",
     reads=("perf/mfu/actor", "tensor activity"),
     thresholds=_BANDS,
-    sources=("mfu", "gpus"),
+    sources=("mfu", "model", "gpus"),
     next=(
         Advice(
             "Send the model's configuration and the GPUs' names: Longpole counts the FLOPs itself."
@@ -189,7 +189,7 @@ INEFFICIENT = Rule(
     recoverable="update_actor x (1 - MFU / healthy MFU); at least up to the end of the low band",
     reads=("perf/mfu/actor", "model configuration", "GPU model", "tensor activity"),
     thresholds=(*_BANDS, _STAGE_OF_INNER),
-    sources=("mfu", "gpus"),
+    sources=("mfu", "model", "gpus", "baseline"),
     next=(
         Advice("Fill micro-batches by tokens.", ("update.batch",)),
         Advice("Pack sequences, without padding.", ("update.packing",)),
@@ -207,7 +207,7 @@ COMPUTE = Rule(
     recoverable="nothing by tuning",
     reads=("perf/mfu/actor", "model configuration", "GPU model", "tensor activity"),
     thresholds=_BANDS,
-    sources=("mfu", "gpus"),
+    sources=("mfu", "model", "gpus"),
     next=(
         Advice("Train on fewer tokens or fewer epochs.", ("update.epochs",)),
         Advice("Add GPUs.", ("gpus",)),
