@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import random
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,12 @@ class Agent:
         self._counters = Counters()
         upstream = HttpUpstream(config.server, config.token)
         try:
-            self._spool = Spool(config.data_dir / "spool", config.spool_bytes, _SEGMENT_BYTES)
+            self._spool = Spool(
+                config.data_dir / "spool",
+                config.spool_bytes,
+                _SEGMENT_BYTES,
+                max_age_s=config.spool_hours * 3600.0,
+            )
             self._origin = load_origin(config.data_dir)
         except (OSError, SpoolError) as error:
             raise ConfigError(str(error), "choose another --data-dir") from error
@@ -72,6 +77,8 @@ class Agent:
             self._counters,
             SystemClock(),
         )
+        # One thread: a request is decompressed whole to be checked, but only one at a time.
+        self._checker = ThreadPoolExecutor(1, thread_name_prefix="check")
         self._http: HttpListener | None = None
         self._grpc: GrpcListener | None = None
 
@@ -173,7 +180,9 @@ class Agent:
         self, signal: Signal, body: bytes, content_type: str, content_encoding: str
     ) -> None:
         if content_encoding or len(body) > _DECODE_INLINE_BYTES:
-            await asyncio.to_thread(check_form, signal, body, content_type, content_encoding)
+            await asyncio.get_running_loop().run_in_executor(
+                self._checker, check_form, signal, body, content_type, content_encoding
+            )
         else:
             check_form(signal, body, content_type, content_encoding)
         batch = Batch(signal, body, content_type, content_encoding, self._origin)
@@ -205,6 +214,7 @@ class Agent:
         )
 
     def _close_threads(self) -> None:
+        self._checker.shutdown()
         self._sampler.close()
         self._intake.close()
         self._forwarder.close(_DRAIN_S)

@@ -36,6 +36,7 @@ class Config:
     simulated_gpus: Path | None
     data_dir: Path
     spool_bytes: int
+    spool_hours: int
     max_request_bytes: int
 
 
@@ -92,6 +93,10 @@ _OPTIONS = (
     _Option(
         "spool-bytes", lambda text: _parse_whole(text, 1 << 20), str(1 << 30), "BYTES",
         "bound of what waits for the server; the oldest is dropped first",
+    ),
+    _Option(
+        "spool-hours", lambda text: _parse_whole(text, 1), "168", "HOURS",
+        "what waits longer for the server is dropped, as if the spool were full",
     ),
     _Option(
         "max-request-bytes", lambda text: _parse_whole(text, 1024), str(64 << 20), "BYTES",

@@ -14,14 +14,19 @@ _log = logging.getLogger(__name__)
 class Intake:
     """The only writer of the spool.
 
-    Callers bound what they hand in: the receivers by bytes in flight, the sampler by its ticks.
+    Receivers bound the bytes that they hand in; how many batches wait is bounded here, for a disk
+    that hangs.
 
     Args:
         spool: Where batches go.
         on_stored: Called after each group of batches became durable.
+        max_waiting: Most batches that wait for their sync; further ones are refused.
     """
 
-    def __init__(self, spool: Spool, on_stored: Callable[[], None]) -> None:
+    def __init__(
+        self, spool: Spool, on_stored: Callable[[], None], max_waiting: int = 2048
+    ) -> None:
+        self._max_waiting = max_waiting
         self._spool = spool
         self._on_stored = on_stored
         self._changed = threading.Condition()
@@ -42,6 +47,9 @@ class Intake:
         with self._changed:
             if self._closed:
                 future.set_exception(SpoolError("the agent is shutting down"))
+                return future
+            if len(self._waiting) >= self._max_waiting:
+                future.set_exception(SpoolError("the disk does not keep up"))
                 return future
             self._waiting.append((batch.encode(), future))
             self._changed.notify()

@@ -56,6 +56,19 @@ def test_a_batch_whose_sender_went_is_not_kept(tmp_path: Path) -> None:
     spool.close()
 
 
+def test_what_waits_for_a_disk_that_hangs_is_bounded(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    intake = Intake(spool, lambda: None, max_waiting=3)
+    futures = [intake.store(make_batch(b"x")) for _ in range(5)]
+    for refused in futures[3:]:
+        with pytest.raises(SpoolError, match="does not keep up"):
+            refused.result(timeout=0)
+    intake.start()
+    assert [future.result(timeout=60) for future in futures[:3]] == [1, 2, 3]
+    intake.close()
+    spool.close()
+
+
 def test_the_disk_refusing_is_told_to_every_sender(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     intake = Intake(spool, lambda: None)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,12 +24,13 @@ from longpole.spool.segment import (
 
 @dataclass(slots=True)
 class Segment:
-    """One file, and what is known of it."""
+    """One file, and what is known of it. `written_s`: monotonic time of its newest record."""
 
     path: Path
     first_sequence: int
     last_sequence: int
     num_bytes: int
+    written_s: float = 0.0
 
 
 class SegmentChain:
@@ -38,15 +40,23 @@ class SegmentChain:
         directory: Exists.
         acknowledged: Sequences up to this were used, even where no file says so.
         sync: Makes an open file durable.
+        now_s: Monotonic clock, seconds.
 
     Raises:
         UnknownVersionError: A segment was written by another version of this program.
         OSError: The directory cannot be used.
     """
 
-    def __init__(self, directory: Path, acknowledged: int, sync: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        acknowledged: int,
+        sync: Callable[[int], None],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._directory = directory
         self._sync = sync
+        self._now_s = now_s
         self._segments: list[Segment] = []
         self.num_damaged = 0
         self.active_fd = -1
@@ -94,6 +104,7 @@ class SegmentChain:
         self._write(record, segment.num_bytes)
         segment.num_bytes += len(record)
         segment.last_sequence = self.last_sequence = self.last_sequence + 1
+        segment.written_s = self._now_s()
         return self.last_sequence
 
     def begin_segment(self) -> None:
@@ -114,12 +125,24 @@ class SegmentChain:
             raise
         self.close()
         self.active_fd = fd
-        self._segments.append(Segment(path, first_sequence, self.last_sequence, HEADER_BYTES))
+        self._segments.append(
+            Segment(path, first_sequence, self.last_sequence, HEADER_BYTES, self._now_s())
+        )
 
     def free(self, acknowledged: int) -> None:
         """Delete the sealed segments in which nothing is left to do."""
         while len(self._segments) > 1 and self._segments[0].last_sequence <= acknowledged:
             self._delete_oldest()
+
+    @property
+    def oldest_age_s(self) -> float:
+        """Seconds since the newest record of the oldest file was written."""
+        return self._now_s() - self._segments[0].written_s
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file holds a record."""
+        return len(self._segments) == 1 and self.is_active_empty
 
     def drop_oldest(self) -> tuple[int, int]:
         """Delete the oldest segment, and return the first and last sequence it held."""
@@ -144,14 +167,17 @@ class SegmentChain:
             self.active_fd = -1
 
     def _examine(self, path: Path, first_sequence: int) -> Segment:
-        size = path.stat().st_size
+        status = path.stat()
+        size = status.st_size
+        # While this process runs only the monotonic clock counts: the other one may jump.
+        written_s = self._now_s() - max(0.0, time.time() - status.st_mtime)
         sequence, end = first_sequence - 1, min(size, HEADER_BYTES)
         with open_segment(path) as file:
             check_version(path, file.read(HEADER_BYTES))
             for record in read_segment(file, HEADER_BYTES, size, first_sequence):
                 self.num_damaged += record.sequence - sequence - 1
                 sequence, end = record.sequence, record.end
-        return Segment(path, first_sequence, sequence, end)
+        return Segment(path, first_sequence, sequence, end, written_s)
 
     def _open_active(self) -> None:
         """Go on writing behind the last intact record of the newest segment."""

@@ -10,7 +10,8 @@ sequence number, surviving a crash at any byte.
 
 import os
 import threading
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,9 @@ class Spool:
             in `num_dropped`.
         segment_bytes: A new segment is begun past this size (at most a quarter of `max_bytes`).
         drop_oldest: False: `append` raises `SpoolFullError` instead of dropping.
+        max_age_s: Whole segments that are older are dropped when the spool is opened or begins
+            a segment, counted in `num_dropped` as well; None keeps them.
+        now_s: Monotonic clock, seconds.
 
     Raises:
         SpoolLockedError: Another process holds the directory.
@@ -75,11 +79,14 @@ class Spool:
         segment_bytes: int = 16 << 20,
         *,
         drop_oldest: bool = True,
+        max_age_s: "float | None" = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
         self._segment_bytes = min(segment_bytes, max_bytes // _MIN_SEGMENTS)
         self._drop_oldest = drop_oldest
+        self._max_age_s = max_age_s
         # Order of locks: sync before state, cursor before state.
         self._state_lock = threading.Lock()
         self._sync_lock = threading.Lock()
@@ -94,15 +101,16 @@ class Spool:
             opened.callback(os.close, lock_directory(directory))
             self._cursor = Cursor(directory / "acknowledged")
             opened.callback(self._cursor.close)
-            self._chain = SegmentChain(directory, self._cursor.value, self._sync_file)
+            self._chain = SegmentChain(directory, self._cursor.value, self._sync_file, now_s)
             opened.callback(self._chain.close)
             self._durable_sequence = self._chain.last_sequence
             self._chain.free(self._cursor.value)
+            self._drop_aged()
             self._opened = opened.pop_all()
 
     @property
     def num_dropped(self) -> int:
-        """Records dropped because the spool was full, since it was opened."""
+        """Records dropped because the spool was full or they were old, since it was opened."""
         return self._num_dropped
 
     @property
@@ -252,10 +260,21 @@ class Spool:
             chain.begin_segment()
             self._durable_sequence = chain.last_sequence
             chain.free(self._cursor.value)
+            self._drop_aged()
         while chain.num_bytes + num_bytes > self.max_bytes:
             self._check_bound(num_bytes)
-            first, last = chain.drop_oldest()
-            self._num_dropped += max(0, last - max(first, self._cursor.value + 1) + 1)
+            self._drop_segment()
+
+    def _drop_aged(self) -> None:
+        chain = self._chain
+        if self._max_age_s is None:
+            return
+        while not chain.is_empty and chain.oldest_age_s > self._max_age_s:
+            self._drop_segment()
+
+    def _drop_segment(self) -> None:
+        first, last = self._chain.drop_oldest()
+        self._num_dropped += max(0, last - max(first, self._cursor.value + 1) + 1)
 
     def _check_bound(self, num_bytes: int) -> None:
         held_bytes = self._chain.count_bytes_after(self._cursor.value)

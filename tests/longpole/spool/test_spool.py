@@ -3,6 +3,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -141,6 +142,40 @@ def test_full_spool_drops_the_oldest_and_counts_them(tmp_path: Path) -> None:
     assert kept == list(range(kept[0], 101))
     assert spool.num_dropped == kept[0] - 1 > 0
     assert spool.num_pending == len(kept)
+    spool.close()
+
+
+def test_what_is_too_old_is_dropped_and_counted(tmp_path: Path) -> None:
+    now_s = 1000.0
+
+    def open_spool() -> Spool:
+        return Spool(tmp_path, segment_bytes=300, max_age_s=60.0, now_s=lambda: now_s)
+
+    spool = open_spool()
+    for number in range(20):
+        now_s += 10.0
+        spool.append(b"%d" % number * 50)
+        spool.sync()
+    held = [record.sequence for record in spool]
+    # A segment holds a few records and goes as a whole.
+    assert held[-1] == 20
+    assert 6 <= len(held) <= 12
+    assert spool.num_dropped == 20 - len(held)
+    spool.close()
+    # What an earlier process wrote is as old as its file says.
+    hour_ago_s = time.time() - 3600.0
+    for path in tmp_path.glob("*.segment"):
+        os.utime(path, (hour_ago_s, hour_ago_s))
+    spool = open_spool()
+    assert payloads(spool) == []
+    assert spool.num_dropped == len(held)
+    assert spool.append(b"x") == 21
+    # A file from the future, after the clock was set back, is new.
+    spool.close()
+    for path in tmp_path.glob("*.segment"):
+        os.utime(path, (hour_ago_s + 10**6, hour_ago_s + 10**6))
+    spool = open_spool()
+    assert payloads(spool) == [b"x"]
     spool.close()
 
 
