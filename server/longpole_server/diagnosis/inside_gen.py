@@ -12,6 +12,7 @@ from typing import Literal
 InnerSource = Literal["trajectories", "agent_loop", "engines"]
 
 _NAMES = frozenset({"slowest_replica", "queued_replica", "slowest_tool"})
+_OF_ONE_REPLICA = ("replica_ratio", "replica_length_ratio", "replica_saving_s")
 _LARGEST = 1e100
 
 
@@ -104,12 +105,23 @@ def combine(parts: Sequence[InsideGen]) -> InsideGen:
     numbers = {
         field.name: median(field.name) for field in fields(InsideGen) if field.name not in _NAMES
     }
+    if not _is_one_replica(parts):
+        numbers |= dict.fromkeys(_OF_ONE_REPLICA)
     return InsideGen(
         **numbers,
         slowest_replica=mode("slowest_replica"),
         queued_replica=mode("queued_replica"),
         slowest_tool=mode("slowest_tool"),
     )
+
+
+def _is_one_replica(parts: Sequence[InsideGen]) -> bool:
+    """Tell whether the slowest replica is the same one in half of the steps or more.
+
+    Of many replicas another one is the slowest by chance in each step.
+    """
+    names = [part.slowest_replica for part in parts if part.slowest_replica is not None]
+    return not names or 2 * names.count(statistics.mode(names)) >= len(names)
 
 
 def add_recomputed(

@@ -234,6 +234,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
         _RULES,
     ),
     Threshold(
+        "async.buffer_full_ratio",
+        0.90,
+        "1",
+        "a buffer that holds this much between two readings is full but for what was just taken",
+        "fully asynchronous trainers stop the rollout at its capacity",
+    ),
+    Threshold(
         "gpu.busy_activity",
         0.30,
         "1",

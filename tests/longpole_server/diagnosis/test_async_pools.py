@@ -240,3 +240,15 @@ def test_a_wait_beside_a_dominating_update_is_starved_as_long_as_nobody_saw_the_
     seconds = {"gen": 31.0, "old_log_prob": 15.0, "update_actor": 50.0}
     diagnosis = diagnose_step(RUN, facts(seconds, run=RUN))
     assert (diagnosis.verdict, diagnosis.confidence) == ("async.trainer_starved", "low")
+
+
+@pytest.mark.parametrize(
+    ("size", "verdict"), [(122, "async.rollout_starved"), (90, "update.unknown")]
+)
+def test_a_buffer_that_is_read_after_a_batch_was_taken(size: float, verdict: str):
+    scalars = {
+        "fully_async/monitor/queue/mq_queue_size": size,
+        "fully_async/static/max_queue_size": 128.0,
+    }
+    busy = {"gen": 1.0, "old_log_prob": 10.0, "update_actor": 89.0}
+    assert diagnose_step(RUN, facts(busy, scalars, run=RUN)).verdict == verdict

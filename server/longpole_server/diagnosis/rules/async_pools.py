@@ -22,6 +22,7 @@ from longpole_server.model.step import Confidence
 _STARVED = "async.trainer_wait_ratio"
 _BUSY = "async.trainer_busy_ratio"
 _OVERLAP = "async.overlap_ratio"
+_FULL = "async.buffer_full_ratio"
 # The trainer's GPUs idle for this part of its wait at least, or it does not stand still.
 _OF_WAIT = 0.5
 # Who sees that the rollout does nothing, without being told that it was held back.
@@ -176,7 +177,12 @@ def _judge_rollout_starved(view: View) -> Proof | None:
     if wait >= view.limits[_BUSY]:
         return None
     size, capacity = view.metric("buffer_size"), view.metric("buffer_capacity")
-    is_full = size is not None and capacity is not None and capacity > 0 and size >= capacity
+    is_full = (
+        size is not None
+        and capacity is not None
+        and capacity > 0
+        and size >= view.limits[_FULL] * capacity
+    )
     idle = rollout_idle_ratio(view)
     is_paused = idle is not None and idle[0] >= view.limits[_BUSY]
     if not is_full and not is_paused:
@@ -299,7 +305,7 @@ ROLLOUT_STARVED = Rule(
         "samples",
         "engine idle time",
     ),
-    thresholds=(_BUSY,),
+    thresholds=(_BUSY, _FULL),
     sources=("buffer", "pauses", "trajectories", "engines"),
     next=(
         Advice("Give the trainer a larger part of the GPUs.", ("pools",)),

@@ -14,10 +14,10 @@ _IDLE = "gpu.idle_activity"
 def _judge(view: View) -> Proof:
     stage_s = view.seconds(stages.REWARD)
     rows = [row for row in (_waiting_row(view), _score_row(view)) if row is not None]
-    because = "scoring runs as a stage of its own, while all GPUs of the trainer wait"
+    because = "scoring runs as a stage of its own"
     for row in rows:
         if row.source == "gpus":
-            because += f" ({percent(row.value)} active)"
+            because += f", while the trainer's GPUs wait ({percent(row.value)} active)"
         else:
             because += f"; one sample's score takes {seconds(row.value)}"
     return Proof(

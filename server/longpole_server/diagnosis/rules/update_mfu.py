@@ -95,10 +95,11 @@ def _judge_inefficient(view: View) -> Proof | None:
         return None
     if mfu < low:
         # Without the model's configuration this may be a healthy mixture of experts, and without
-        # clocks one hot GPU may hold up the others; that alone does not make a healthy update so
-        # inefficient.
+        # clocks and the ranks' tokens one of them may hold up the others; that alone does not make
+        # a healthy update so inefficient.
         certain = view.is_moe is not None or mfu < view.limits["update.mfu.low_moe"]
-        certain = certain and (_sees_clocks(view) or mfu < view.limits[_STAGE_OF_INNER] * low)
+        sees_ranks = _sees_clocks(view) and view.rank_balance is not None
+        certain = certain and (sees_ranks or mfu < view.limits[_STAGE_OF_INNER] * low)
         return Proof(
             f"its MFU of {percent(mfu)} is low (healthy: {percent(healthy)})",
             (*_rows(view, low), *_tensor_rows(view, healthy, low_supports=True)),

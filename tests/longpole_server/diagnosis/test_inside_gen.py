@@ -1,0 +1,37 @@
+"""The inside of gen: what samples tell, and what several steps tell together."""
+
+from dataclasses import replace
+
+import pytest
+
+from longpole_server.diagnosis import diagnose
+from longpole_server.diagnosis.inside_gen import InsideGen, combine
+from longpole_server.model.facts import RunFacts
+from support.steps import facts, samples
+
+RUN = RunFacts("run", "run", system="verl", gpu_count=16)
+LONG_GEN = {"gen": 100.0, "old_log_prob": 8.0, "update_actor": 30.0}
+
+
+def of_replica(name: str) -> InsideGen:
+    return InsideGen(replica_ratio=1.5, replica_length_ratio=1.0, slowest_replica=name)
+
+
+def test_another_replica_that_is_slowest_in_each_step_is_no_slow_replica():
+    assert combine([of_replica(str(step)) for step in range(6)]).replica_ratio is None
+    mostly = [of_replica("a")] * 4 + [of_replica("b"), of_replica("c")]
+    assert combine(mostly).replica_ratio == pytest.approx(1.5)
+
+
+def test_tools_of_one_replica_are_not_taken_for_slow_decoding():
+    # 95 s each; those of one replica are half of it in tools, and nobody tells decode seconds.
+    many = samples(
+        [95.0] * 64,
+        [4000] * 32 + [2000] * 32,
+        replicas=["a", "b"] * 16 + ["c"] * 32,
+        tool_s=[0.0] * 32 + [47.5] * 32,
+    )
+    steps = [
+        replace(facts(LONG_GEN, run=RUN, step=number), trajectories=many) for number in range(1, 4)
+    ]
+    assert "imbalance.replica" not in {f.code for f in diagnose(RUN, steps).findings}
