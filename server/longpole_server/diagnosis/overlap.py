@@ -9,26 +9,15 @@ step, not when it was: that bounds the overlap from below, and proves nothing wh
 verl's `fully_async/rollouter/idle_ratio` keeps the last pause of a window only and is not read.
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longpole.conventions import stages
-from longpole_server.analysis.intervals import Interval, clip, length, union
 from longpole_server.diagnosis.gpu_activity import busy_part
+from longpole_server.diagnosis.laid_samples import TRAINING
 from longpole_server.diagnosis.look import BACKGROUND_GEN
 from longpole_server.diagnosis.view import View
-from longpole_server.model.facts import StepFacts
 from longpole_server.model.step import Confidence
 
-_TRAINING = (
-    stages.UPDATE_ACTOR,
-    stages.UPDATE_CRITIC,
-    stages.OLD_LOG_PROB,
-    stages.REF,
-    stages.VALUES,
-    stages.MAKE_EXPERIENCE,
-)
 _ROLLOUT_ROLE = "rollout"
 # How far a wait may exceed the task that is waited for, by timers around it.
 _TIMER_SLACK = 1.05
@@ -36,10 +25,6 @@ _TIMER_SLACK = 1.05
 _WHOLE_STEP = 0.9
 # Part of the trainer's wait in which GPUs must be at work, for their rest otherwise to tell.
 _SEEN_AT_WORK = 0.1
-# Steps whose samples are laid beside the stages: more tell no more.
-_MAX_STEPS = 6
-# Part of a step's samples that may begin earlier than the others: resumed or late by their clock.
-_ODD_SAMPLES = 0.05
 # Capacity-weighted, over the whole version: active over most concurrent samples.
 _UTILIZATION = "fully_async/dynamic_resource/rollout_resource_utilization"
 
@@ -70,7 +55,7 @@ class Overlap:
 
 def measure_overlap(view: View) -> Overlap | None:
     """Return how rollout and training overlap, None when nobody tells."""
-    train_s = view.seconds(*_TRAINING)
+    train_s = view.seconds(*TRAINING)
     if train_s <= 0:
         return None
     for measure in (_by_samples, _by_timers, _by_gpus, _by_engines):
@@ -96,7 +81,7 @@ def rollout_idle_ratio(view: View) -> tuple[float, str] | None:
         return waits, view.ledger_source
     # A weight sync stops the rollout too; that holds nobody back but the sync.
     synced = view.share(stages.UPDATE_WEIGHTS)
-    seen = _lay_samples(view)
+    seen = view.laid_samples
     if seen is not None and seen.step_s > 0:
         return max(0.0, 1.0 - seen.running_s / seen.step_s - synced), "trajectories"
     if view.engines is not None and view.engines.idle_ratio is not None:
@@ -113,7 +98,7 @@ def _by_gpus(view: View, train_s: float) -> Overlap | None:
                 continue
             spent_s = window.seconds * busy_part(window.sm_active_ratio, view.limits)
             rollout_s += spent_s
-            if window.stage in _TRAINING:
+            if window.stage in TRAINING:
                 of_training.add(window.seconds, spent_s)
             elif window.stage in (stages.TRAINER_WAIT, stages.GEN):
                 of_wait.add(window.seconds, spent_s)
@@ -146,99 +131,11 @@ class _Activity:
         return self.spent_s / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Laid:
-    """Samples laid beside the steps that they ran in, in seconds a step.
-
-    Attributes:
-        running_s: Any sample ran.
-        beside_s: The trainer computed meanwhile; None without its windows.
-    """
-
-    step_s: float
-    running_s: float
-    beside_s: float | None
-
-
 def _by_samples(view: View, train_s: float) -> Overlap | None:
-    seen = _lay_samples(view)
+    seen = view.laid_samples
     if seen is None or seen.beside_s is None:
         return None
     return Overlap(train_s, seen.running_s, seen.beside_s, "trajectories")
-
-
-def _lay_samples(view: View) -> _Laid | None:
-    """Lay samples beside the steps that they ran in, of which all that ran have come in.
-
-    Samples of a step ran before it; those that ran beside the last step's training belong to a
-    step to come. With one step alone, samples from before it leave open what they ran beside.
-    """
-    sampled = [facts for facts in view.facts if facts.trajectories is not None][-_MAX_STEPS:]
-    if not sampled:
-        return None
-    running = union(
-        interval
-        for facts in sampled
-        if facts.trajectories is not None
-        for interval in zip(facts.trajectories.start_ns, facts.trajectories.end_ns, strict=True)
-    )
-    told = _followed(sampled) if len(sampled) > 1 else sampled
-    if not told or not running:
-        return None
-    start_ns, end_ns = told[0].step.start_ns, told[-1].step.end_ns
-    if end_ns is None or (len(sampled) == 1 and running[0][0] < start_ns):
-        return None
-    inside = [part for each in running if (part := clip(each, (start_ns, end_ns))) is not None]
-    training = union(window for facts in told for window in _training_windows(facts))
-    per_step = 1 / 1e9 / len(told)
-    return _Laid(
-        (end_ns - start_ns) * per_step,
-        length(inside) * per_step,
-        _common_ns(inside, training) * per_step if training else None,
-    )
-
-
-def _followed(sampled: Sequence[StepFacts]) -> list[StepFacts]:
-    """Return the newest steps in a row that are followed by all steps with samples of theirs."""
-    row = [sampled[-1]]
-    for earlier in reversed(sampled[:-1]):
-        later = row[-1].step
-        if later.step != earlier.step.step + 1 or later.attempt != earlier.step.attempt:
-            break
-        row.append(earlier)
-    row.reverse()
-    if len(row) < 2:
-        return []
-    reach = max(1, *(_reach(facts, row) for facts in row))
-    return row[:-reach]
-
-
-def _reach(facts: StepFacts, row: Sequence[StepFacts]) -> int:
-    """Return how many steps before their own its samples begin, a few odd ones left out."""
-    if facts.trajectories is None:
-        return 0
-    starts_ns = sorted(facts.trajectories.start_ns)
-    first_ns = starts_ns[int(_ODD_SAMPLES * len(starts_ns))]
-    oldest = row[0].step
-    steps_since = facts.step.step - oldest.step
-    if first_ns < oldest.start_ns:
-        usual_ns = (row[-1].step.start_ns - oldest.start_ns) / (len(row) - 1)
-        return steps_since + math.ceil((oldest.start_ns - first_ns) / max(1.0, usual_ns))
-    return sum(first_ns < other.step.start_ns <= facts.step.start_ns for other in row)
-
-
-def _training_windows(facts: StepFacts) -> list[Interval]:
-    return [
-        window
-        for stage in facts.step.stages
-        if stage.stage in _TRAINING
-        for window in stage.windows
-    ]
-
-
-def _common_ns(first: list[Interval], second: list[Interval]) -> int:
-    """Return the length of the common part of two lists of disjoint intervals."""
-    return length(first) + length(second) - length(union([*first, *second]))
 
 
 def _by_timers(view: View, train_s: float) -> Overlap | None:

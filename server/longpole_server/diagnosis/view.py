@@ -15,6 +15,7 @@ from longpole_server.diagnosis.baseline import Baseline, known_cycles, mean_know
 from longpole_server.diagnosis.engines import Engines, combine_engines
 from longpole_server.diagnosis.framework_keys import normalise_system
 from longpole_server.diagnosis.inside_gen import InnerSource, InsideGen, combine, is_usable
+from longpole_server.diagnosis.laid_samples import LaidSamples, lay_samples
 from longpole_server.diagnosis.look import Look
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, SyncPhaseFacts
@@ -121,6 +122,11 @@ class View:
         """What the engines report over gen, None when they do not."""
         known = [look.engines for look in self.sampled if look.engines is not None]
         return combine_engines(known)
+
+    @cached_property
+    def laid_samples(self) -> LaidSamples | None:
+        """Samples laid beside the steps that they ran in, None when that is not known."""
+        return lay_samples(self.facts)
 
     @cached_property
     def truncated_ratio(self) -> float | None:
