@@ -182,7 +182,7 @@ def _build(
             service=service,
             importer=LogImporter(writer, closer),
             otlp_routes=otlp_routes,
-            check_ready=lambda: _check_ready(reader, alert_desk),
+            check_ready=lambda: _check_ready(reader, spool, alert_desk),
             collect_metrics=lambda: [
                 *_collect_metrics(pipeline, closer, joiner, spool),
                 *_collect_alert_metrics(alert_desk),
@@ -264,13 +264,14 @@ def _mount_dashboards(api: FastAPI, service: Service) -> None:
     mount(api, service)
 
 
-def _check_ready(reader: Reader, alert_desk: AlertDesk) -> Mapping[str, bool]:
-    alerts = not alert_desk.evaluator.is_stuck
+def _check_ready(reader: Reader, spool: Spool, alert_desk: AlertDesk) -> Mapping[str, bool]:
+    # A disk that refused to sync is not trusted again before a restart.
+    others = {"journal": not spool.failure, "alerts": not alert_desk.evaluator.is_stuck}
     try:
         reader.list_attempts("")
     except StoreError:
-        return {"store": False, "alerts": alerts}
-    return {"store": True, "alerts": alerts}
+        return {"store": False, **others}
+    return {"store": True, **others}
 
 
 def _collect_metrics(

@@ -114,6 +114,11 @@ class Spool:
         return self._num_dropped
 
     @property
+    def failure(self) -> str:
+        """Why the spool refuses everything until it is opened again, or an empty string."""
+        return self._failure
+
+    @property
     def num_damaged(self) -> int:
         """Records that were on disk but unreadable when the spool was opened."""
         return self._chain.num_damaged

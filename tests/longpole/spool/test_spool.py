@@ -413,6 +413,31 @@ def test_a_full_disk_costs_the_record_that_does_not_fit_and_no_other(tmp_path: P
     spool.close()
 
 
+def test_after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.append(b"durable")
+    spool.sync()
+    spool.append(b"not durable")
+    # What cannot be synced stands for the disk that refuses to: a pipe.
+    reader, writer = os.pipe()
+    active, spool._chain.active_fd = spool._chain.active_fd, writer
+    assert not spool.failure
+    with pytest.raises(SpoolError, match="fsync failed"):
+        spool.sync()
+    spool._chain.active_fd = active
+    os.close(reader)
+    os.close(writer)
+    assert "fsync failed" in spool.failure
+    for use in (spool.sync, lambda: spool.append(b"x"), lambda: spool.acknowledge(1)):
+        with pytest.raises(SpoolError, match="fsync failed"):
+            use()
+    spool.close()
+    spool = Spool(tmp_path)
+    assert payloads(spool)[0] == b"durable"
+    assert not spool.failure
+    spool.close()
+
+
 def test_many_threads_append_sync_read_and_acknowledge(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=2000)
     num_writers, num_each = 6, 200
