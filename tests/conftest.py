@@ -14,3 +14,4 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let people kill more often than the suite does."""
     parser.addoption("--rounds", type=int, default=6, help="kills in tests/faults (default 6)")
+    parser.addoption("--whole-server", action="store_true", help="tests/faults kill all of it")

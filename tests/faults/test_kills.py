@@ -1,13 +1,14 @@
 """Agent and server killed at random moments under load: nothing lost, nothing twice.
 
-Six rounds by default; `pytest tests/faults/test_kills.py --rounds 50` runs fifty.
+Six rounds by default; `pytest tests/faults/test_kills.py --rounds 50` runs fifty, and with
+`--whole-server` it is `longpole server` that is killed, not its path from receivers to store alone.
 """
 
 import random
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from support.agent_waiting import wait_until
 from support.fault_ledger import Ledger
 from support.fault_load import Address, Load
-from support.fault_programs import Program, make_agent, make_server
+from support.fault_programs import Program, make_agent, make_server, make_whole_server
 from support.fault_relay import Relay
 from support.store_opening import opened_store
 
@@ -37,9 +38,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 class Cluster:
     """A server, an agent that forwards to it over a wire that breaks, and their senders."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, whole_server: bool) -> None:
         self.relay = Relay()
-        self.server = make_server(directory / "server")
+        make = make_whole_server if whole_server else make_server
+        self.server = make(directory / "server")
         self.agent = make_agent(directory / "agent", self.relay.url, "--interval-s", "0.2")
         self.at_server, self.at_agent = Address(), Address()
 
@@ -61,19 +63,23 @@ class Cluster:
         else:
             self.at_agent.ports = None
 
-    def tell(self, who: Literal["agent", "server"]) -> dict[str, Any]:
-        """Return what one of the two says of itself."""
-        address, path = {
-            "agent": (self.at_agent, "/health"),
-            "server": (self.at_server, "/stats"),
-        }[who]
-        assert address.ports is not None
-        return httpx.get(f"http://127.0.0.1:{address.ports['http']}{path}", timeout=60.0).json()
+    def read_health(self) -> dict[str, Any]:
+        """Return what the agent says of itself."""
+        assert self.at_agent.ports is not None
+        url = f"http://127.0.0.1:{self.at_agent.ports['http']}/health"
+        return httpx.get(url, timeout=60.0).json()
+
+    def read_metric(self, name: str) -> int:
+        """Return one of the server's own metrics."""
+        assert self.at_server.ports is not None
+        url = f"http://127.0.0.1:{self.at_server.ports['http']}/metrics"
+        lines = httpx.get(url, timeout=60.0).text.splitlines()
+        return int(next(line.split()[-1] for line in lines if line.startswith(name)))
 
 
 @contextmanager
-def running_cluster(directory: Path) -> Generator[Cluster]:
-    cluster = Cluster(directory)
+def running_cluster(directory: Path, *, whole_server: bool) -> Generator[Cluster]:
+    cluster = Cluster(directory, whole_server=whole_server)
     try:
         yield cluster
     finally:
@@ -82,10 +88,13 @@ def running_cluster(directory: Path) -> Generator[Cluster]:
         cluster.relay.close()
 
 
-def test_nothing_is_lost_or_stored_twice(tmp_path: Path, seed: int) -> None:
+def test_nothing_is_lost_or_stored_twice(
+    tmp_path: Path, seed: int, pytestconfig: pytest.Config
+) -> None:
+    whole_server = bool(pytestconfig.getoption("whole_server"))
     chance = random.Random(seed)
     ledger = Ledger()
-    with running_cluster(tmp_path) as cluster:
+    with running_cluster(tmp_path, whole_server=whole_server) as cluster:
         cluster.relay.cut = lambda _: cluster.relay.num_cuts < MAX_CUTS and chance.random() < 0.1
         load = Load(ledger)
         load.add_plain(cluster.at_agent)
@@ -120,8 +129,8 @@ def play_round(cluster: Cluster, chance: random.Random) -> None:
 
 def deliver_all(cluster: Cluster) -> None:
     """Wait until the agent has delivered what it holds, and the server has written it."""
-    wait_until(lambda: cluster.tell("agent")["spool"]["records"] == 0, 120.0)
-    wait_until(lambda: cluster.tell("server")["num_pending"] == 0, 120.0)
-    assert cluster.tell("server")["num_lost_requests"] == 0
-    health = cluster.tell("agent")
+    wait_until(lambda: cluster.read_health()["spool"]["records"] == 0, 120.0)
+    wait_until(lambda: cluster.read_metric("longpole_ingest_pending_requests") == 0, 120.0)
+    assert cluster.read_metric("longpole_ingest_lost_requests_total") == 0
+    health = cluster.read_health()
     assert (health["spool"]["dropped"], health["rejected"]) == (0, 0)

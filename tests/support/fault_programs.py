@@ -88,6 +88,17 @@ def make_server(directory: Path, journal_max_bytes: int = 64 << 20) -> Program:
     return Program(directory, words)
 
 
+def make_whole_server(directory: Path) -> Program:
+    """`longpole server`, which takes longer to start; it keeps rows that are older than it does."""
+    kept = ("gpu_samples", "gpu_samples_10s", "gpu_samples_60s", "otel_traces", "host_samples")
+    words = (
+        "-m", "longpole.cli", "server", "--port", "0", "--data-dir", "{data}",
+        "--otlp-http-port", "0", "--otlp-grpc-port", "0", "--ports-file", "{ports}",
+        "--retention", ",".join(f"{table}=forever" for table in kept),
+    )  # fmt: skip
+    return Program(directory, words)
+
+
 def make_agent(directory: Path, server: str, *arguments: str) -> Program:
     """The real agent, on free ports and without GPUs."""
     words = (

@@ -15,9 +15,10 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from longpole.patience import PatientHttpProtocol
 from longpole.spool import Spool
 from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.ingest.http import create_otlp_routes
@@ -77,12 +78,22 @@ async def _serve(pipeline: Pipeline, ports_file: Path) -> None:
 
     def tell(request: Request) -> Response:
         stats = pipeline.stats
-        names = ("num_pending", "num_lost_requests", "num_write_failures", "num_refused")
-        return JSONResponse({name: getattr(stats, name) for name in names})
+        lines = (
+            f"longpole_ingest_pending_requests {stats.num_pending}",
+            f"longpole_ingest_lost_requests_total {stats.num_lost_requests}",
+        )
+        return PlainTextResponse("\n".join(lines))
 
-    app = Starlette(routes=[*create_otlp_routes(pipeline, limits), Route("/stats", tell)])
+    app = Starlette(routes=[*create_otlp_routes(pipeline, limits), Route("/metrics", tell)])
     server = _HttpServer(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off")
+        uvicorn.Config(
+            app,
+            host="127.0.0.1",
+            port=0,
+            log_level="error",
+            lifespan="off",
+            http=PatientHttpProtocol,
+        )
     )
     over_grpc = await start_otlp_grpc(pipeline, "127.0.0.1", 0, limits)
     stop = asyncio.Event()
