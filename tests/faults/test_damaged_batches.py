@@ -179,7 +179,7 @@ def test_damage_on_disk_costs_what_it_hits_and_repeats_nothing(tmp_path: Path):
     )
     assert len(files) >= 3
 
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(st.sampled_from(files), st.data())
     def check(file: Path, data: st.DataObject) -> None:
         with TemporaryDirectory(dir=tmp_path) as folder:
