@@ -14,6 +14,7 @@ from longpole_server.analysis.architectures_parts import UnknownArchitectureErro
 from longpole_server.analysis.modes import has_separate_pools
 from longpole_server.analysis.peaks import find_peak
 from longpole_server.analysis.step_metrics import count_epochs
+from longpole_server.analysis.step_table import StepTable
 from longpole_server.model.diagnosis import Mfu
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.step import Step
@@ -74,11 +75,12 @@ def _list_missing(run: RunFacts, steps: Sequence[Step]) -> Iterable[str]:
         yield "the GPU's name is not reported"
     elif find_peak(run.gpu_model) is None:
         yield f"the peak rate of `{run.gpu_model}` is not known"
-    if not any(step.gpu_count for step in steps):
+    table = StepTable.of(steps)
+    if not any(table.known("gpu_count")):
         yield "the number of GPUs is not reported"
-    if not any(step.tokens_total for step in steps):
+    if not any(table.known("tokens_total")):
         yield "tokens are not reported"
-    if not any(step.duration_s for step in steps):
+    if not any(table.known("duration_s")):
         yield "no step has ended"
 
 

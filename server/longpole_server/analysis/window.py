@@ -6,15 +6,14 @@ are drawn in within their stage, so that one hiccup does not decide what a whole
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from longpole.conventions import stages
+from longpole_server.analysis.step_table import Column, Flags, Rows, StepTable
 from longpole_server.model.diagnosis import Excluded
 from longpole_server.model.step import Step
 
@@ -34,8 +33,6 @@ _OUTLIER_DEVIATIONS = 6.0
 _OUTLIER_OF_MEDIAN = 0.5
 _OUTLIER_OF_STEP = 0.05
 DEVIATION_OF_MAD = 1.4826
-
-_Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class Window:
         cycles: What comes every few steps, as these steps show it.
     """
 
-    judged: tuple[Step, ...]
+    judged: StepTable
     excluded: tuple[Excluded, ...]
     stage_s: Mapping[str, float]
     shares: Mapping[str, float]
@@ -100,17 +97,17 @@ def summarise_window(
         cycles: What other steps of the run show of periodic stages: it stands for the ones
             whose turn did not come in this window.
     """
-    judged, excluded = _choose(steps, attempt_starts)
+    judged, excluded = _choose(StepTable.of(steps), attempt_starts)
     if not judged:
-        return Window((), tuple(excluded), {}, {}, {}, None)
-    usual_s = statistics.median(step.duration_s or 0.0 for step in judged)
-    numbers = [step.step for step in judged]
+        return Window(judged, tuple(excluded), {}, {}, {}, None)
+    usual_s = float(np.median(judged.column("duration_s")))
+    numbers: list[int] = judged.numbers.tolist()
     inside, outside = _inside(judged), _outside(judged)
     stage_s = _means(numbers, inside, usual_s, periods or {}, cycles.inside)
     outside_s = _means(numbers, outside, usual_s, periods or {}, cycles.outside)
     step_s = math.fsum(stage_s.values())
     return Window(
-        judged=tuple(judged),
+        judged=judged,
         excluded=tuple(excluded),
         stage_s=stage_s,
         shares={stage: seconds / step_s for stage, seconds in stage_s.items()} if step_s else {},
@@ -124,56 +121,62 @@ def summarise_window(
 
 
 def _choose(
-    steps: Sequence[Step], attempt_starts: Mapping[int, int] | None
-) -> tuple[list[Step], list[Excluded]]:
-    closed = [step for step in steps if step.duration_s and step.stages]
-    starts = dict(attempt_starts or {})
-    num_of: dict[int, int] = {}
-    for step in closed:
-        num_of[step.attempt] = num_of.get(step.attempt, 0) + 1
-        if attempt_starts is None:
-            starts[step.attempt] = min(starts.get(step.attempt, step.step), step.step)
-    judged: list[Step] = []
+    steps: StepTable, attempt_starts: Mapping[int, int] | None
+) -> tuple[StepTable, list[Excluded]]:
+    closed = steps.has_duration
+    counts = closed & steps.has_stages
+    is_first = _find_first(steps, np.flatnonzero(counts), attempt_starts)
     excluded: list[Excluded] = []
-    for step in steps:
-        is_first = starts.get(step.attempt) == step.step
-        if not step.duration_s:
-            excluded.append(Excluded(step.step, "not closed"))
-        elif not step.stages:
-            excluded.append(Excluded(step.step, "no stage was reported"))
-        elif is_first and num_of[step.attempt] >= MIN_STEPS_TO_DROP_FIRST:
-            excluded.append(Excluded(step.step, "first step of an attempt: it warms up"))
+    for row in np.flatnonzero(~counts | is_first).tolist():
+        number = int(steps.numbers[row])
+        if not closed[row]:
+            excluded.append(Excluded(number, "not closed"))
+        elif not counts[row]:
+            excluded.append(Excluded(number, "no stage was reported"))
         else:
-            judged.append(step)
-    return judged, excluded
+            excluded.append(Excluded(number, "first step of an attempt: it warms up"))
+    return steps.where(counts & ~is_first), excluded
 
 
-def _inside(judged: Sequence[Step]) -> dict[str, _Column]:
+def _find_first(steps: StepTable, rows: Rows, attempt_starts: Mapping[int, int] | None) -> Flags:
+    """Flag the first step of each attempt that has enough others among some rows."""
+    found = np.zeros(len(steps), dtype=np.bool_)
+    attempts, numbers = steps.attempts[rows], steps.numbers[rows]
+    for attempt in np.unique(attempts).tolist():
+        mine = attempts == attempt
+        if attempt_starts is None:
+            start = int(numbers[mine].min())
+        elif attempt in attempt_starts:
+            start = attempt_starts[attempt]
+        else:
+            continue
+        if np.count_nonzero(mine) >= MIN_STEPS_TO_DROP_FIRST:
+            found[rows[mine & (numbers == start)]] = True
+    return found
+
+
+def _inside(judged: StepTable) -> dict[str, Column]:
     """Return seconds by stage, one value a step, 0 where the step did not have it."""
-    columns: dict[str, list[float]] = {}
-    for row, step in enumerate(judged):
-        for stage in step.stages:
-            column = columns.get(stage.stage)
-            if column is None:
-                column = columns[stage.stage] = [0.0] * len(judged)
-            column[row] = stage.exclusive_s
-    columns[stages.UNATTRIBUTED] = [step.unattributed_s or 0.0 for step in judged]
-    return {stage: np.array(column) for stage, column in columns.items()}
-
-
-def _outside(judged: Sequence[Step]) -> dict[str, _Column]:
-    columns: dict[str, _Column] = {}
-    for row, step in enumerate(judged):
-        for part in step.outside:
-            if part.stage not in columns:
-                columns[part.stage] = np.zeros(len(judged))
-            columns[part.stage][row] += part.duration_s
+    columns = {
+        name: np.nan_to_num(column, nan=0.0)
+        for name, column in judged.columns.exclusive_s.items()
+        if not np.isnan(column).all()
+    }
+    columns[stages.UNATTRIBUTED] = np.nan_to_num(judged.column("unattributed_s"), nan=0.0)
     return columns
+
+
+def _outside(judged: StepTable) -> dict[str, Column]:
+    return {
+        name: np.nan_to_num(column, nan=0.0)
+        for name, column in judged.columns.outside_s.items()
+        if not np.isnan(column).all()
+    }
 
 
 def _means(
     numbers: Sequence[int],
-    columns: Mapping[str, _Column],
+    columns: Mapping[str, Column],
     usual_s: float,
     periods: Mapping[str, float],
     cycles: Mapping[str, Cycle],
@@ -199,7 +202,7 @@ def _means(
 
 def _find_cycles(
     numbers: Sequence[int],
-    columns: Mapping[str, _Column],
+    columns: Mapping[str, Column],
     usual_s: float,
     periods: Mapping[str, float],
 ) -> dict[str, Cycle]:
@@ -213,13 +216,13 @@ def _find_cycles(
     return found
 
 
-def _mean(column: _Column) -> float:
+def _mean(column: Column) -> float:
     return math.fsum(column.tolist()) / len(column)
 
 
 def _occurrences(
-    numbers: Sequence[int], column: _Column, usual_s: float
-) -> tuple[list[int], _Column]:
+    numbers: Sequence[int], column: Column, usual_s: float
+) -> tuple[list[int], Column]:
     """Return the numbers of the steps that had a periodic stage, and its seconds there."""
     rows: list[int] = np.flatnonzero(column > 0).tolist()
     occurrences = [numbers[row] for row in rows]
@@ -244,7 +247,7 @@ def _rate(numbers: Sequence[int], num_steps: int, known: Iterable[float | None])
     return next((rate for rate in rates if least < rate < most), len(numbers) / num_steps)
 
 
-def _draw_in(column: _Column, numbers: Sequence[int], usual_step_s: float) -> _Column:
+def _draw_in(column: Column, numbers: Sequence[int], usual_step_s: float) -> Column:
     """Draw single high outliers in to the highest usual value.
 
     Args:

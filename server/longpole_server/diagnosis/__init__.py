@@ -3,12 +3,19 @@
 from longpole_server.diagnosis.baseline import Baseline, make_baseline
 from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.document import diagnosis_document
-from longpole_server.diagnosis.judge import diagnose, diagnose_step
+from longpole_server.diagnosis.judge import (
+    NEWEST_LOOKS,
+    diagnose,
+    diagnose_step,
+    diagnose_window,
+)
 
 __all__ = [
+    "NEWEST_LOOKS",
     "Baseline",
     "diagnose",
     "diagnose_step",
+    "diagnose_window",
     "diagnosis_document",
     "find_changes",
     "make_baseline",

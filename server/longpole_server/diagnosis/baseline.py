@@ -13,6 +13,7 @@ import numpy as np
 
 from longpole.conventions import stages
 from longpole_server.analysis.mfu import usable_mfu
+from longpole_server.analysis.step_table import Flags, StepTable
 from longpole_server.analysis.window import (
     DEVIATION_OF_MAD,
     NO_CYCLES,
@@ -79,9 +80,15 @@ class Baseline:
     steps: tuple[Step, ...] = ()
     recent: "Baseline | None" = None
 
-    def is_of(self, step: Step) -> bool:
-        """Tell whether a step may be compared with this baseline."""
-        return self.attempt in (None, step.attempt) and has_gpu_count(step, self.gpu_count)
+    def holds_for(self, steps: StepTable) -> Flags:
+        """Flag the steps that may be compared with this baseline."""
+        flags = np.ones(len(steps), dtype=np.bool_)
+        if self.attempt is not None:
+            flags &= steps.attempts == self.attempt
+        if self.gpu_count is not None:
+            gpu_counts = steps.column("gpu_count")
+            flags &= np.isnan(gpu_counts) | (gpu_counts == self.gpu_count)
+        return flags
 
 
 def make_baseline(steps: Sequence[StepFacts], num_steps: int = BASELINE_STEPS) -> Baseline | None:

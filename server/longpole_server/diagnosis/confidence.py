@@ -3,7 +3,10 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from longpole.conventions import stages
+from longpole_server.analysis.step_table import StepTable
 from longpole_server.diagnosis.families import (
     LOGPROB,
     OUTSIDE,
@@ -17,7 +20,7 @@ from longpole_server.diagnosis.families import (
 from longpole_server.diagnosis.proof import Proof
 from longpole_server.diagnosis.view import View
 from longpole_server.model.diagnosis import Evidence, Reference
-from longpole_server.model.step import Confidence, Step
+from longpole_server.model.step import Confidence
 
 _UPDATE_STAGES = (stages.UPDATE_ACTOR, stages.UPDATE_CRITIC)
 _GEN_STAGES = (stages.GEN,)
@@ -98,12 +101,10 @@ def _growth(
     return growth
 
 
-def _usual_seconds(steps: Sequence[Step], names: Sequence[str]) -> float:
-    return statistics.median(
-        sum(stage.exclusive_s for stage in step.stages if stage.stage in names) for step in steps
-    )
+def _usual_seconds(steps: StepTable, names: Sequence[str]) -> float:
+    return float(np.median(sum(steps.seconds_of(name) for name in names)))
 
 
-def _mean_tokens(steps: Sequence[Step]) -> float | None:
-    known = [step.tokens_total for step in steps if step.tokens_total]
+def _mean_tokens(steps: StepTable) -> float | None:
+    known = [tokens for tokens in steps.known("tokens_total") if tokens]
     return statistics.fmean(known) if known else None

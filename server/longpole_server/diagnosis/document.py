@@ -63,8 +63,9 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
     }
 
 
-def _shares(shares: Mapping[str, float]) -> Document:
-    return {**shares, stages.UNATTRIBUTED: shares.get(stages.UNATTRIBUTED)}
+def _shares(shares: Mapping[str, float]) -> Mapping[str, float | None]:
+    # Not copied without need: a long run has thousands of them.
+    return shares if stages.UNATTRIBUTED in shares else {**shares, stages.UNATTRIBUTED: None}
 
 
 def _range(bounds: tuple[float, float] | None) -> list[float] | None:

@@ -1,26 +1,33 @@
 """From facts to a diagnosis: the entry of this package. Pure: no clock, no store, no HTTP."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from longpole.conventions import stages
 from longpole_server.analysis.mfu import measure_mfu
+from longpole_server.analysis.step_table import Rows, StepTable
 from longpole_server.diagnosis.baseline import Baseline, mean_known
 from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.decide import Decision, decide
 from longpole_server.diagnosis.findings import find_all
 from longpole_server.diagnosis.look import look_at
 from longpole_server.diagnosis.quality import collect_notes
-from longpole_server.diagnosis.thresholds import Limits, resolve_limits
+from longpole_server.diagnosis.thresholds import resolve_limits
 from longpole_server.diagnosis.view import View, make_view, sum_window
 from longpole_server.diagnosis.wording import no_closed_step
 from longpole_server.model.diagnosis import Diagnosis, Outside, StepVerdict, Throughput
 from longpole_server.model.facts import RunFacts, StepFacts
-from longpole_server.model.step import Confidence, Step
+from longpole_server.model.step import Confidence
 
-# Steps of a range that are looked into, beside those with samples.
+# Steps of a longer range that are looked into: the newest, and as many evenly spread at most.
+NEWEST_LOOKS = 50
 MAX_LOOKS = 200
 _HOURS_PER_DAY = 24
+
+# Returns the facts of some steps, in their order.
+ReadFacts = Callable[[StepTable], Sequence[StepFacts]]
 
 
 def diagnose(
@@ -50,20 +57,54 @@ def diagnose(
     Raises:
         ConfigError: An override names no threshold.
     """
+    known = {(facts.step.attempt, facts.step.step): facts for facts in steps}
+    return diagnose_window(
+        run,
+        StepTable.of([facts.step for facts in steps]),
+        lambda chosen: [known[step.attempt, step.step] for step in chosen],
+        baseline,
+        asked=asked,
+        attempt_starts=attempt_starts,
+        overrides=overrides,
+    )
+
+
+def diagnose_window(
+    run: RunFacts,
+    steps: StepTable,
+    read_facts: ReadFacts,
+    baseline: Baseline | None = None,
+    *,
+    asked: tuple[int | None, int | None] = (None, None),
+    attempt_starts: Mapping[int, int] | None = None,
+    overrides: Mapping[str, float] | None = None,
+) -> Diagnosis:
+    """Judge a range as `diagnose` does, asking for the facts of those steps alone that matter.
+
+    Shares are sums over all steps; what happened inside them shows in the newest and in evenly
+    spread ones, and in those that nobody judged yet.
+    """
     limits = resolve_limits(overrides)
-    window = sum_window(run, [facts.step for facts in steps], baseline, attempt_starts)
-    kept = {(step.attempt, step.step) for step in window.judged}
-    judged = [facts for facts in steps if (facts.step.attempt, facts.step.step) in kept]
-    looks = [look_at(run, facts, limits) for facts in _spread(judged)]
-    view = make_view(run, looks, baseline, limits, window=window)
+    window = sum_window(run, steps, baseline, attempt_starts)
+    judged = window.judged
+    looked = read_facts(judged.take(_choose_looks(len(judged)))) if judged else ()
+    looks = [look_at(run, facts, limits) for facts in looked]
+    view = View(run, limits, window, tuple(looks), baseline)
     if not judged:
         return _assemble(view, steps, asked, _undecided(steps, asked), ())
     decision = decide(view)
+    verdicts: list[str | None] = judged.columns.verdicts.tolist()
+    confidences: list[Confidence | None] = judged.columns.confidences.tolist()
     if len(judged) == 1:
-        verdicts = [_step_verdict(judged[0].step, decision.verdict, decision.confidence)]
+        verdicts, confidences = [decision.verdict], [decision.confidence]
     else:
-        verdicts = _judge_steps(run, judged, baseline, limits, anew=bool(overrides))
-    return _assemble(view, steps, asked, decision, tuple(verdicts))
+        unjudged = _find_unjudged(judged, anew=bool(overrides))
+        alone = read_facts(judged.take(unjudged)) if len(unjudged) else ()
+        for row, facts in zip(unjudged.tolist(), alone, strict=True):
+            of_step = decide(make_view(run, [look_at(run, facts, limits)], baseline, limits))
+            verdicts[row], confidences[row] = of_step.verdict, of_step.confidence
+    of_steps = _list_verdicts(judged, verdicts, confidences)
+    return _assemble(view, steps, asked, decision, of_steps)
 
 
 def diagnose_step(
@@ -81,76 +122,64 @@ def diagnose_step(
     return diagnose(run, [facts], baseline, overrides=overrides)
 
 
-def _undecided(steps: Sequence[StepFacts], asked: tuple[int | None, int | None]) -> Decision:
-    if any(facts.step.duration_s for facts in steps):
+def _undecided(steps: StepTable, asked: tuple[int | None, int | None]) -> Decision:
+    if steps.has_duration.any():
         summary = "Steps are known, but not what their time is spent on."
     else:
         summary = no_closed_step(*asked)
     return Decision(None, None, None, summary, None, (), ())
 
 
-def _spread(judged: Sequence[StepFacts]) -> Sequence[StepFacts]:
-    """Return the steps of a long range that are looked into: those with samples, and some others.
+def _choose_looks(count: int) -> Rows:
+    """Return the rows of the steps that are looked into.
 
-    Shares are sums over all steps; what happened inside them shows in evenly spread ones.
+    The distance of the spread ones is a power of two from the first step on: as a run grows, what
+    was read of them serves again.
     """
-    if len(judged) <= MAX_LOOKS:
-        return judged
-    stride = -(-len(judged) // MAX_LOOKS)
-    last = len(judged) - 1
-    return [
-        facts
-        for place, facts in enumerate(judged)
-        if facts.trajectories is not None or (last - place) % stride == 0
-    ]
+    if count <= MAX_LOOKS:
+        return np.arange(count, dtype=np.intp)
+    distance = 1 << ((count - 1) // MAX_LOOKS).bit_length()
+    spread = np.arange(0, count - NEWEST_LOOKS, distance, dtype=np.intp)
+    return np.concatenate([spread, np.arange(count - NEWEST_LOOKS, count, dtype=np.intp)])
 
 
-def _judge_steps(
-    run: RunFacts,
-    judged: Sequence[StepFacts],
-    baseline: Baseline | None,
-    limits: Limits,
-    *,
-    anew: bool,
-) -> list[StepVerdict]:
-    """Return the verdict of each step: the one that it was given when it closed, if it was.
+def _find_unjudged(judged: StepTable, *, anew: bool) -> Rows:
+    """Return the rows of the steps that have no verdict from when they closed.
 
-    Then more was known of it than is kept of an old step.
+    Then more was known of a step than is kept of an old one.
     """
-    verdicts: list[StepVerdict] = []
-    for facts in judged:
-        step = facts.step
-        if step.verdict is not None and not anew:
-            verdicts.append(_step_verdict(step, step.verdict, step.confidence))
-            continue
-        decision = decide(make_view(run, [look_at(run, facts, limits)], baseline, limits))
-        verdicts.append(_step_verdict(step, decision.verdict, decision.confidence))
-    return verdicts
+    if anew:
+        return np.arange(len(judged), dtype=np.intp)
+    return np.flatnonzero(judged.columns.verdicts == None)  # noqa: E711 - for every entry
 
 
-def _step_verdict(step: Step, verdict: str | None, confidence: Confidence | None) -> StepVerdict:
-    shares = _shares_of_step(step)
-    return StepVerdict(step.step, step.duration_s or 0.0, verdict, confidence, shares)
-
-
-def _shares_of_step(step: Step) -> dict[str, float]:
-    total_s = step.duration_s
-    if not total_s:
-        return {}
-    shares = {stage.stage: stage.exclusive_s / total_s for stage in step.stages}
-    shares[stages.UNATTRIBUTED] = (step.unattributed_s or 0.0) / total_s
-    return shares
+def _list_verdicts(
+    judged: StepTable,
+    verdicts: Sequence[str | None],
+    confidences: Sequence[Confidence | None],
+) -> tuple[StepVerdict, ...]:
+    durations_s: list[float] = np.nan_to_num(judged.column("duration_s"), nan=0.0).tolist()
+    return tuple(
+        map(
+            StepVerdict,
+            judged.numbers.tolist(),
+            durations_s,
+            verdicts,
+            confidences,
+            judged.list_shares(),
+        )
+    )
 
 
 def _assemble(
     view: View,
-    steps: Sequence[StepFacts],
+    steps: StepTable,
     asked: tuple[int | None, int | None],
     decision: Decision,
     verdicts: tuple[StepVerdict, ...],
 ) -> Diagnosis:
     run, window = view.run, view.window
-    numbers = [facts.step.step for facts in steps]
+    numbers: list[int] = steps.numbers.tolist()
     notes = collect_notes(view, steps, asked)
     first, last = asked
     return Diagnosis(
@@ -187,9 +216,9 @@ def _assemble(
     )
 
 
-def _all_unattributed(steps: Sequence[StepFacts]) -> dict[str, float]:
+def _all_unattributed(steps: StepTable) -> dict[str, float]:
     """Closed steps without any stage are unattributed as a whole."""
-    if any(facts.step.duration_s for facts in steps):
+    if steps.has_duration.any():
         return {stages.UNATTRIBUTED: 1.0}
     return {}
 
@@ -207,16 +236,18 @@ def _gpu_hours_per_day(view: View, recoverable_s: float | None) -> float | None:
 
 def _throughput(view: View) -> Throughput:
     judged = view.window.judged
-    counted = [step for step in judged if step.tokens_total and step.duration_s]
-    tokens = math.fsum(step.tokens_total or 0 for step in counted)
-    total_s = math.fsum(step.duration_s or 0.0 for step in counted)
-    reported = mean_known([step.throughput_tokens_per_s_per_gpu for step in judged])
+    tokens_total = np.nan_to_num(judged.column("tokens_total"), nan=0.0)
+    counted = judged.has_duration & (tokens_total != 0)
+    num_counted = int(np.count_nonzero(counted))
+    tokens = math.fsum(tokens_total[counted].tolist())
+    total_s = math.fsum(judged.column("duration_s")[counted].tolist())
+    reported = mean_known(judged.known("throughput_tokens_per_s_per_gpu"))
     gpus = view.gpu_count
     rate = tokens / (total_s * gpus) if gpus and total_s else reported
     return Throughput(
         tokens_per_s_per_gpu=rate,
-        tokens=tokens / len(counted) if counted else None,
-        step_s=mean_known([step.duration_s for step in judged]),
+        tokens=tokens / num_counted if num_counted else None,
+        step_s=mean_known(judged.known("duration_s")),
         gpus=gpus,
         baseline=view.baseline.tokens_per_s_per_gpu if view.baseline is not None else None,
     )

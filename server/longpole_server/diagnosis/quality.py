@@ -1,18 +1,16 @@
 """Data quality: what a reader must know about the numbers behind a diagnosis."""
 
-from collections.abc import Sequence
-
 from longpole.conventions import stages
 from longpole_server.analysis.mfu import explain_unknown_mfu
+from longpole_server.analysis.step_table import StepTable
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import no_closed_step
-from longpole_server.model.facts import StepFacts
 from longpole_server.model.step import Note
 
 
 def collect_notes(
     view: View,
-    steps: Sequence[StepFacts],
+    steps: StepTable,
     asked: tuple[int | None, int | None] = (None, None),
 ) -> tuple[Note, ...]:
     """Return one note for each kind of trouble, over the steps it concerns.
@@ -24,13 +22,13 @@ def collect_notes(
     """
     merged: dict[tuple[str, str | None], Note] = {}
     counts: dict[tuple[str, str | None], int] = {}
-    for facts in steps:
-        for note in facts.step.notes:
+    for number, noted in steps.with_notes:
+        for note in noted:
             key = (note.code, note.metric)
             counts[key] = counts.get(key, 0) + 1
-            merged[key] = _merge(merged.get(key), note, facts.step.step)
+            merged[key] = _merge(merged.get(key), note, number)
     notes = [_counted(note, counts[key]) for key, note in merged.items()]
-    if not any(facts.step.duration_s for facts in steps):
+    if not steps.has_duration.any():
         notes.append(Note("no_closed_step", "warning", no_closed_step(*asked)))
     elif not view.window.judged:
         summary = "Steps report no stage: what their time is spent on is not known."
@@ -67,8 +65,8 @@ def _about_run(view: View) -> list[Note]:
     if view.run.mode is None and view.mode is not None:
         summary = f"The run does not say its mode; what it logs says {view.mode}."
         notes.append(Note("mode.inferred", "info", summary, None, first, last))
-    noted = {note.code for step in judged for note in step.notes}
-    updates = any(step.stage(stages.UPDATE_ACTOR) is not None for step in judged)
+    noted = {note.code for _, notes_of_step in judged.with_notes for note in notes_of_step}
+    updates = stages.UPDATE_ACTOR in view.window.stage_s
     known = (view.mfu_actor, view.mfu_actor_stage, view.mfu_step)
     if (
         updates

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from longpole.conventions import stages
 from longpole_server.analysis.decomposition import decompose
+from longpole_server.analysis.step_table import StepTable
 from longpole_server.analysis.window import Cycle, Cycles, summarise_window
 from longpole_server.diagnosis.baseline import (
     TOKEN_STAGES,
@@ -22,7 +23,6 @@ from longpole_server.diagnosis.proof import outer
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import label, percent, seconds
 from longpole_server.model.diagnosis import Entity, Evidence, Finding, Reference
-from longpole_server.model.step import Step
 
 _CHANGE = "finding.change_ratio"
 # Of a longer range, as many evenly spread steps are decomposed.
@@ -41,7 +41,7 @@ class _Present:
         cycles: What comes every few steps.
     """
 
-    steps: tuple[Step, ...]
+    steps: StepTable
     stage_s: Mapping[str, float]
     tokens: float | None
     cycles: Cycles
@@ -49,7 +49,7 @@ class _Present:
     @property
     def range(self) -> tuple[int, int]:
         """First and last step."""
-        return self.steps[0].step, self.steps[-1].step
+        return int(self.steps.numbers[0]), int(self.steps.numbers[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,14 @@ def find_regressions(view: View) -> tuple[Finding, ...]:
 
 def _present(view: View, baseline: Baseline) -> _Present | None:
     judged = view.window.judged
-    steps = tuple(step for step in judged if baseline.is_of(step))
+    steps = judged.where(baseline.holds_for(judged))
     if not steps:
         return None
     window = view.window
     if len(steps) < len(judged):
         # Nothing is left out once more: who warmed up is out already.
         window = summarise_window(steps, {})
-    tokens = mean_known([step.tokens_total for step in steps])
+    tokens = mean_known(steps.known("tokens_total"))
     return _Present(steps, window.stage_s, tokens, window.cycles)
 
 

@@ -4,12 +4,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from longpole.conventions import metrics, stages
 from longpole_server.analysis.architectures import is_mixture_of_experts
 from longpole_server.analysis.data_parallel import RankBalance, measure_rank_balance
 from longpole_server.analysis.mfu import usable_mfu
 from longpole_server.analysis.modes import has_separate_pools, infer_mode
 from longpole_server.analysis.step_metrics import read_config_number
+from longpole_server.analysis.step_table import Column, StepTable
 from longpole_server.analysis.window import Window, summarise_window
 from longpole_server.diagnosis.baseline import Baseline, known_cycles, mean_known
 from longpole_server.diagnosis.engines import Engines, combine_engines
@@ -141,31 +144,33 @@ class View:
     @cached_property
     def mfu_actor(self) -> float | None:
         """As the trainer reports it, for its training passes alone."""
-        return mean_known([usable_mfu(step.mfu_actor) for step in self.window.judged])
+        return _mean_usable(self.window.judged.column("mfu_actor"))
 
     @cached_property
     def mfu_actor_stage(self) -> float | None:
         """Computed over the whole update stage."""
-        separate = self.separate_pools
-        return mean_known([_mfu_of_stage(step, separate=separate) for step in self.window.judged])
+        if self.separate_pools:
+            # There the trainer holds only some of the GPUs.
+            return None
+        return _mean_usable(_mfu_of_stage(self.window.judged))
 
     @cached_property
     def mfu_infer(self) -> float | None:
         """As the trainer reports it, for log probabilities."""
-        return mean_known([usable_mfu(step.mfu_infer) for step in self.window.judged])
+        return _mean_usable(self.window.judged.column("mfu_infer"))
 
     @cached_property
     def mfu_step(self) -> float | None:
         """Computed over the whole step and all GPUs."""
-        return mean_known([usable_mfu(step.mfu_step) for step in self.window.judged])
+        return _mean_usable(self.window.judged.column("mfu_step"))
 
     @cached_property
     def gpu_count(self) -> int | None:
         """All GPUs of the run, as declared, else as tokens and throughput imply."""
         if self.run.gpu_count is not None:
             return self.run.gpu_count
-        counts = [step.gpu_count for step in self.window.judged if step.gpu_count is not None]
-        return statistics.mode(counts) if counts else None
+        counts = self.window.judged.known("gpu_count")
+        return int(statistics.mode(counts)) if counts else None
 
     @cached_property
     def rank_balance(self) -> RankBalance | None:
@@ -342,21 +347,26 @@ def make_view(
     """
     if window is None:
         window = sum_window(run, [look.facts.step for look in looks], baseline, attempt_starts)
-    kept = {(step.attempt, step.step) for step in window.judged}
+    kept = set(zip(window.judged.attempts.tolist(), window.judged.numbers.tolist(), strict=True))
     judged = [look for look in looks if (look.facts.step.attempt, look.facts.step.step) in kept]
     return View(run, limits, window, tuple(judged), baseline)
 
 
-def _mfu_of_stage(step: Step, *, separate: bool) -> float | None:
-    """MFU over the update stage: the step's FLOPs and GPUs over the stage's seconds.
+def _mfu_of_stage(steps: StepTable) -> Column:
+    """MFU over the update stage: the step's FLOPs and GPUs over the stage's seconds."""
+    mfu = steps.column("mfu_step")
+    update_s = steps.columns.inclusive_s.get(stages.UPDATE_ACTOR)
+    if update_s is None:
+        return np.full(len(steps), np.nan)
+    usable = (mfu > 0.0) & (mfu <= 1.0) & (update_s > 0) & steps.has_duration
+    return np.divide(
+        mfu * steps.column("duration_s"), update_s, out=np.full(len(steps), np.nan), where=usable
+    )
 
-    Not computed for separate pools: there the trainer holds only some of the GPUs.
-    """
-    mfu = None if separate else usable_mfu(step.mfu_step)
-    update = None if mfu is None else step.stage(stages.UPDATE_ACTOR)
-    if mfu is None or update is None or not update.inclusive_s or not step.duration_s:
-        return None
-    return usable_mfu(mfu * step.duration_s / update.inclusive_s)
+
+def _mean_usable(mfu: Column) -> float | None:
+    known: list[float] = mfu[(mfu > 0.0) & (mfu <= 1.0)].tolist()
+    return mean_known(known)
 
 
 def _mean_phases(reported: Sequence[Sequence[SyncPhaseFacts]]) -> tuple[SyncPhaseFacts, ...]:

@@ -22,6 +22,7 @@ from longpole_server.read import (
     heatmap,
     runs,
     scalars,
+    step_columns,
     steps,
     trajectories,
 )
@@ -30,6 +31,8 @@ from longpole_server.read.engines import EngineBin
 from longpole_server.read.gpus import GpuWork
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
+from longpole_server.read.step_columns import StepsState, VersionedColumns
+from longpole_server.read.steps import list_steps_at
 from longpole_server.store import Store
 
 
@@ -59,6 +62,18 @@ class Reader:
     def list_last_steps(self, run_id: str, count: int) -> Sequence[Step]:
         """Return the last `count` closed steps, in order."""
         return steps.list_last_steps(self._pool, run_id, count)
+
+    def list_steps_at(self, run_id: str, steps: Sequence[tuple[int, int]]) -> Sequence[Step]:
+        """Return the steps of (attempt, step) pairs, as far as they are there, by number."""
+        return list_steps_at(self._pool, run_id, steps)
+
+    def get_steps_state(self, run_id: str) -> StepsState:
+        """Return what tells whether a run's steps are still those that were read. Cheap."""
+        return step_columns.get_state(self._pool, run_id)
+
+    def list_step_columns(self, run_id: str, after: int = 0) -> VersionedColumns:
+        """Return a run's steps of all attempts written after a version, as columns."""
+        return step_columns.list_columns(self._pool, run_id, after)
 
     def list_step_numbers(self, run_id: str) -> Sequence[tuple[int, int, bool]]:
         """Return (step, attempt, closed) of every derived step, in order. Cheap."""

@@ -33,6 +33,11 @@ WHERE run_id = {run_id:String} AND (attempt, step) IN (
 )
 ORDER BY step
 """
+_AT = """
+SELECT * EXCEPT (version, diagnosis) FROM steps FINAL
+WHERE run_id = {run_id:String} AND (attempt, step) IN {steps:Array(Tuple(Int64, Int64))}
+ORDER BY step, attempt
+"""
 _NUMBERS = """
 SELECT step, attempt, closed_by IS NOT NULL FROM steps FINAL
 WHERE run_id = {run_id:String}
@@ -82,6 +87,16 @@ def list_steps(
 def list_last_steps(pool: ClientPool, run_id: str, count: int) -> Sequence[Step]:
     """Return the last `count` closed steps, in order."""
     table = pool.query(_LAST, {"run_id": run_id, "count": count})
+    return [read_step(row) for row in make_records(table)]
+
+
+def list_steps_at(
+    pool: ClientPool, run_id: str, steps: Sequence[tuple[int, int]]
+) -> Sequence[Step]:
+    """Return the steps of (attempt, step) pairs, as far as they are there, by number."""
+    if not steps:
+        return []
+    table = pool.query(_AT, {"run_id": run_id, "steps": list(steps)})
     return [read_step(row) for row in make_records(table)]
 
 

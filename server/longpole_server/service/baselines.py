@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from longpole_server.analysis.step_table import StepTable
 from longpole_server.diagnosis.baseline import (
     BASELINE_STEPS,
     Baseline,
@@ -109,15 +110,16 @@ class BaselineReader:
         Raises:
             StoreError: The database failed.
         """
-        mine = [step for step in judged if step.attempt == attempt]
-        counts = [step.gpu_count for step in mine if step.gpu_count is not None]
-        gpu_count = counts[-1] if counts else None
+        table = StepTable.of(judged)
+        mine = table.where(table.attempts == attempt)
+        counts = mine.known("gpu_count")
+        gpu_count = int(counts[-1]) if counts else None
         configuration = describe_configuration(run)
         past = self._get_past(run.run_id, attempt, first_step)
         frozen = self._freeze(past, attempt, configuration, gpu_count)
         if frozen is None or not mine:
             return frozen
-        before = self._list_before(past, run.run_id, attempt, mine[0].step, gpu_count)
+        before = self._list_before(past, run.run_id, attempt, int(mine.numbers[0]), gpu_count)
         recent = summarise_past(before[-BASELINE_STEPS:], {attempt: first_step}, configuration)
         return replace(frozen, recent=recent)
 

@@ -31,7 +31,7 @@ _DESCRIBED = ("system", "system_version", "algorithm", "mode", "model_name", "gp
 @dataclass(frozen=True, slots=True)
 class _Side:
     window: ComparedWindow
-    judged: tuple[Step, ...]
+    judged: Sequence[Step]
     config: Mapping[str, str]
 
 

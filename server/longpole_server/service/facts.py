@@ -2,11 +2,12 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from longpole.conventions import stages
-from longpole_server.diagnosis import Baseline
+from longpole_server.analysis.step_table import StepTable
+from longpole_server.diagnosis import NEWEST_LOOKS, Baseline
 from longpole_server.model.facts import (
     EngineWindow,
     GpuFacts,
@@ -42,11 +43,11 @@ from longpole_server.service.gpu_windows import (
     describe_gpus,
 )
 
-# Steps of a range that are judged with their samples and GPUs.
-MAX_FULL_STEPS = 50
 # Bounds of what is kept of recent steps (a range and what step closing adds meanwhile), of what
 # is read of one.
 _MAX_KEPT_STEPS = 64
+# Older steps of long ranges, of which scalars and ledger are kept.
+_MAX_KEPT_OLDER = 600
 _MAX_KEPT_SAMPLES = 200_000
 _MAX_STEP_SAMPLES = 100_000
 _MAX_WINDOW_BINS = 600
@@ -80,6 +81,7 @@ class FactsReader:
         self._reader = reader
         self._lock = threading.Lock()
         self._steps: OrderedDict[_StepKey, StepFacts] = OrderedDict()
+        self._older: OrderedDict[_StepKey, StepFacts] = OrderedDict()
         self._baselines = BaselineReader(reader)
 
     def read_attempt(self, run_id: str, attempt: int) -> AttemptFacts:
@@ -99,7 +101,56 @@ class FactsReader:
         if kept is not None:
             return kept
         scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
-        run_gpus = self._reader.list_run_gpus(step.run_id)
+        return self._read_whole(step, scalars, self._reader.list_run_gpus(step.run_id))
+
+    def read_steps(self, steps: Sequence[Step]) -> list[StepFacts]:
+        """Return the facts of closed steps of one run, in their order.
+
+        The newest `NEWEST_LOOKS` come with their samples and GPUs, older ones with scalars.
+        """
+        table = StepTable.of(steps)
+        pairs = list(zip(table.attempts.tolist(), table.numbers.tolist(), strict=True))
+        run_id = table.columns.run_id
+        newest = set(pairs[-NEWEST_LOOKS:])
+        found: dict[tuple[int, int], StepFacts] = {}
+        with self._lock:
+            for pair in pairs:
+                key = (run_id, *pair)
+                known = self._steps.get(key)
+                if known is None and pair not in newest:
+                    known = self._older.get(key)
+                if known is not None:
+                    found[pair] = known
+        missing = [pair for pair in pairs if pair not in found]
+        if missing:
+            found |= self._read_missing(run_id, missing, newest)
+        # What was there when the range was read may be gone: it is judged by its ledger.
+        return [found.get(pair) or StepFacts(table[row]) for row, pair in enumerate(pairs)]
+
+    def _read_missing(
+        self,
+        run_id: str,
+        missing: Sequence[tuple[int, int]],
+        newest: Collection[tuple[int, int]],
+    ) -> dict[tuple[int, int], StepFacts]:
+        scalars = self._reader.list_scalars(run_id, missing)
+        run_gpus = self._reader.list_run_gpus(run_id)
+        found: dict[tuple[int, int], StepFacts] = {}
+        for step in self._reader.list_steps_at(run_id, missing):
+            pair = (step.attempt, step.step)
+            if pair in newest:
+                found[pair] = self._read_whole(step, scalars.get(pair, {}), run_gpus)
+                continue
+            found[pair] = StepFacts(step, scalars.get(pair, {}))
+            with self._lock:
+                self._older[_key(step)] = found[pair]
+                while len(self._older) > _MAX_KEPT_OLDER:
+                    self._older.popitem(last=False)
+        return found
+
+    def _read_whole(
+        self, step: Step, scalars: Mapping[str, float], run_gpus: Sequence[RunGpu]
+    ) -> StepFacts:
         spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
         facts = self.build_step(step, scalars, self.list_samples(step), run_gpus, spans)
         with self._lock:
@@ -107,15 +158,6 @@ class FactsReader:
             if _key(step) not in self._steps:
                 self._insert(facts)
         return facts
-
-    def read_steps(self, steps: Sequence[Step]) -> list[StepFacts]:
-        """Return the facts of the closed ones of many steps.
-
-        The newest `MAX_FULL_STEPS` come with their samples and GPUs, older ones with scalars.
-        """
-        closed = [step for step in steps if step.closed_by is not None]
-        older, newer = closed[:-MAX_FULL_STEPS], closed[-MAX_FULL_STEPS:]
-        return [*self._read_scalars_only(older), *map(self.read_step, newer)]
 
     def read_samples(self, step: Step) -> TrajectoryFacts | None:
         """Return the training samples of a step as columns, None without any."""
@@ -148,6 +190,7 @@ class FactsReader:
         self._baselines.note(facts.step)
         with self._lock:
             self._steps.pop(_key(facts.step), None)
+            self._older.pop(_key(facts.step), None)
             self._insert(facts)
 
     def list_samples(self, step: Step) -> Sequence[Trajectory]:
@@ -174,15 +217,6 @@ class FactsReader:
             judged: The steps to compare, in order.
         """
         return self._baselines.read(run, attempt, first_step, judged)
-
-    def _read_scalars_only(self, steps: Sequence[Step]) -> list[StepFacts]:
-        if not steps:
-            return []
-        keys = [(step.attempt, step.step) for step in steps]
-        scalars = self._reader.list_scalars(steps[0].run_id, keys)
-        return [
-            StepFacts(step, scalars.get(key, {})) for step, key in zip(steps, keys, strict=True)
-        ]
 
     def _insert(self, facts: StepFacts) -> None:
         self._steps[_key(facts.step)] = facts

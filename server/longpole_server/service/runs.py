@@ -110,6 +110,10 @@ class RunsReader:
         """Return a number that grows when a run's steps, description or GPUs change."""
         return self._revisions.of(run_id)
 
+    def get_token(self, run_id: str) -> Hashable:
+        """Return what stays the same while a run's steps do; for a second at most."""
+        return self._revisions.of(run_id), self._now_s() // _RECENT_S
+
     def get_digest(self, run_id: str) -> RunDigest:
         """Return a run's figures, read anew only when the run has changed."""
         # Taken before reading: what changes meanwhile makes the next call read again.

@@ -13,7 +13,8 @@ from longpole_server.analysis.gaps import find_gaps
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, find_gen, trace_running
 from longpole_server.analysis.modes import infer_mode
-from longpole_server.diagnosis import diagnose, diagnose_step, find_changes
+from longpole_server.analysis.step_table import StepTable
+from longpole_server.diagnosis import diagnose, diagnose_step, diagnose_window, find_changes
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.cluster import ClusterNow
@@ -52,11 +53,14 @@ from longpole_server.service.interface import (
 )
 from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader
+from longpole_server.service.step_tables import StepTables, select
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
 # A full page of the API, and one more that tells whether another page follows.
 MAX_TRAJECTORIES = 10_001
 GPU_FIELDS = frozenset(metric.column for metric in GPU_METRICS)
+# Ranges up to this length are read as they are asked for.
+_SHORT_RANGE = 200
 _MAX_GAP_BINS = 600
 _MAX_SIBLINGS = 64
 _DAY_NS = 86_400 * 10**9
@@ -98,6 +102,7 @@ class StoreService:
         self._alerts = alerts
         self._now_ns = now_ns
         self._comparer = Comparer(reader, runs)
+        self._tables = StepTables(reader)
 
     @property
     def changes(self) -> ChangeFeed:
@@ -249,20 +254,19 @@ class StoreService:
         check_range(first, last)
         rows = self._runs.list_attempts(run_id)
         digest = self._runs.get_digest(run_id)
-        if first is None and last is None:
-            steps = self._reader.list_last_steps(run_id, RECENT_STEPS)
-        else:
-            steps = self._reader.list_steps(run_id, first, last)
+        steps = self._read_range(run_id, first, last)
         attempt_starts = digest.first_steps
-        start = _find_start(rows, steps[-1].attempt if steps else None)
+        attempt = int(steps.attempts[-1]) if steps else None
+        start = _find_start(rows, attempt)
         run = make_run_facts(start, self._reader.list_run_gpus(run_id))
         baseline = None
         if start.attempt in attempt_starts:
             first_step = attempt_starts[start.attempt]
             baseline = self._facts.read_baseline(run, start.attempt, first_step, steps)
-        diagnosis = diagnose(
+        diagnosis = diagnose_window(
             run,
-            self._facts.read_steps(steps),
+            steps,
+            self._facts.read_steps,
             baseline,
             asked=(first, last),
             attempt_starts=attempt_starts,
@@ -270,6 +274,13 @@ class StoreService:
         return replace(
             diagnosis, data_quality=(*diagnosis.data_quality, *self._runs.list_notes(rows))
         )
+
+    def _read_range(self, run_id: str, first: int | None, last: int | None) -> StepTable:
+        if first is None and last is None:
+            return StepTable.of(self._reader.list_last_steps(run_id, RECENT_STEPS))
+        if first is not None and last is not None and last - first < _SHORT_RANGE:
+            return StepTable.of(self._reader.list_steps(run_id, first, last))
+        return select(self._tables.read(run_id, self._runs.get_token(run_id)), first, last)
 
     def list_verdict_changes(self, run_id: str) -> Sequence[VerdictChange]:
         """Return where the verdict of a run changed and stayed, in order."""

@@ -123,7 +123,7 @@ def test_periodic_cost_inside_the_step():
 
 def test_nothing_to_judge():
     window = summarise_window([])
-    assert (window.judged, window.shares, window.step_s) == ((), {}, None)
+    assert ([*window.judged], window.shares, window.step_s) == ([], {}, None)
 
 
 def find_cycles(steps: list[Step]) -> Cycles:

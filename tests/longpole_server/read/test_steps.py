@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from longpole_server.analysis.step_table import StepTable
 from longpole_server.model.records import MetricPoint, Records, StageSpan
 from longpole_server.model.step import ClosedBy, Note, OutsideStage, StageTime, Step
 from support.store_opening import OpenedStore
@@ -151,3 +152,51 @@ def test_recorded_steps_are_those_with_a_window_or_a_scalar(opened: OpenedStore)
     assert opened.reader.list_recorded_steps("recorded", 1) == [2, 4, 7]
     assert opened.reader.list_recorded_steps("recorded", 2) == [9]
     assert opened.reader.list_recorded_steps("nobody", 1) == []
+
+
+def test_steps_as_columns_are_the_steps(opened: OpenedStore) -> None:
+    run_id = "columns"
+    plain = make_step(run_id, 1, 3)
+    steps = [
+        make_step(run_id, 1, 1),
+        make_step(run_id, 1, 2, closed_by=None),
+        replace(plain, stages=plain.stages[:1], notes=(), outside=(), verdict=None),
+        make_step(run_id, 2, 2),
+    ]
+    write(opened, *steps[:2], version=5)
+    write(opened, *steps[2:], version=7)
+    found = opened.reader.list_step_columns(run_id)
+    expected = sorted(steps, key=lambda step: (step.attempt, step.step))
+    assert [*StepTable(found.columns)] == [_without_windows(step) for step in expected]
+    assert found.versions.tolist() == [5, 5, 7, 7]
+    newer = opened.reader.list_step_columns(run_id, after=5)
+    assert list(zip(newer.columns.attempts, newer.columns.steps, strict=True)) == [(1, 3), (2, 2)]
+    state = opened.reader.get_steps_state(run_id)
+    assert (state.count, state.checksum, state.newest) == (4, 24, 7)
+    assert opened.reader.get_steps_state("nobody").count == 0
+    assert len(opened.reader.list_step_columns("nobody").versions) == 0
+
+
+def test_some_steps_by_attempt_and_number(opened: OpenedStore) -> None:
+    write(opened, *(make_step("at", attempt, step) for attempt in (1, 2) for step in (1, 2, 3)))
+    found = opened.reader.list_steps_at("at", [(2, 3), (1, 1), (9, 9)])
+    assert found == [make_step("at", 1, 1), make_step("at", 2, 3)]
+    assert opened.reader.list_steps_at("at", []) == []
+
+
+def _without_windows(step: Step) -> Step:
+    """What columns keep of a step."""
+    total_s = step.duration_s
+    bare = tuple(
+        replace(
+            stage,
+            share_ratio=stage.exclusive_s / total_s if total_s else None,
+            start_ns=None,
+            end_ns=None,
+            includes=(),
+            windows=(),
+        )
+        for stage in step.stages
+    )
+    outside = tuple(replace(part, start_ns=None) for part in step.outside)
+    return replace(step, stages=bare, outside=outside)

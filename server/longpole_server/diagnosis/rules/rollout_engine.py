@@ -123,7 +123,7 @@ def _against_baseline(view: View) -> Evidence | None:
     baseline = view.baseline
     if baseline is None or not baseline.tokens:
         return None
-    tokens = [step.tokens_total for step in view.window.judged if step.tokens_total]
+    tokens = [tokens for tokens in view.window.judged.known("tokens_total") if tokens]
     usual_s = baseline.stage_s.get(stages.GEN, 0.0) / baseline.tokens
     if not tokens or usual_s <= 0:
         return None

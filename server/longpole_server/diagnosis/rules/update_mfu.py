@@ -54,7 +54,9 @@ def _judge_unknown(view: View) -> Proof | None:
     if _effective_mfu(view) is not None:
         return None
     impossible = any(
-        note.code == "mfu.impossible" for step in view.window.judged for note in step.notes
+        note.code == "mfu.impossible"
+        for _, notes in view.window.judged.with_notes
+        for note in notes
     )
     why = "the reported MFU is impossible" if impossible else "no MFU is reported"
     _, healthy = limits_of_mfu(view)
