@@ -9,7 +9,6 @@ import numpy as np
 from longpole.conventions import metrics, stages
 from longpole_server.analysis.architectures import is_mixture_of_experts
 from longpole_server.analysis.data_parallel import RankBalance, measure_rank_balance
-from longpole_server.analysis.mfu import usable_mfu
 from longpole_server.analysis.modes import has_separate_pools, infer_mode
 from longpole_server.analysis.step_metrics import read_config_number
 from longpole_server.analysis.step_table import Column, StepTable
