@@ -22,7 +22,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 install: $(VENV)/.installed ## create .venv with the pinned dependencies and this project
 
 run: install ## start server, agent and a simulated training run; PORT=8470
-	$(BIN)/longpole up --port $(PORT) --demo
+	@$(BIN)/longpole up --port $(PORT) --demo || { echo "Where port $(PORT) is taken: make run PORT=8480" >&2; exit 1; }
 
 test: install ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare

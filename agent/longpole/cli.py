@@ -4,6 +4,7 @@ Exit status: 0 done, 1 failed while working, 2 the request cannot be met.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,21 +46,35 @@ _USAGE = "usage: longpole COMMAND [options]\n\ncommands:\n"
 def main(arguments: Sequence[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run the command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _choose(words, commands)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; nothing is left for the interpreter to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _choose(words: Sequence[str], commands: Mapping[str, Command]) -> int:
     if not words:
-        print(_describe(commands))
+        _say(_describe(commands))
         print("longpole: a command is missing; see longpole --help", file=sys.stderr)
         return 2
     if words[0] in {"-h", "--help", "help"}:
-        print(_describe(commands))
+        _say(_describe(commands))
         return 0
     if words[0] in {"version", "--version", "-V"}:
-        print(f"longpole {__version__}")
+        _say(f"longpole {__version__}")
         return 0
     command = commands.get(words[0])
     if command is None:
         print(f"longpole: no command {words[0]!r}; see longpole --help", file=sys.stderr)
         return 2
     return _run(words[0], command, words[1:])
+
+
+def _say(text: str) -> None:
+    # Flushed here, where a closed pipe can still be answered.
+    print(text, flush=True)
 
 
 def _describe(commands: Mapping[str, Command]) -> str:
@@ -79,7 +94,9 @@ def _run(name: str, command: Command, words: Sequence[str]) -> int:
         )
         return 2
     run = cast("Callable[[Sequence[str]], int]", module.main)
-    return run(words)
+    status = run(words)
+    sys.stdout.flush()
+    return status
 
 
 if __name__ == "__main__":

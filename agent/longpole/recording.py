@@ -43,6 +43,7 @@ def init(
     token: str | None = None,
     instance: str | None = None,
     host: str | None = None,
+    **unknown: object,
 ) -> None:
     """Begin recording this process. Once per process; never raises.
 
@@ -81,7 +82,11 @@ def init(
         token: Bearer token; default `LONGPOLE_TOKEN`, or the content of `LONGPOLE_TOKEN_FILE`.
         instance: Name of this rollout replica.
         host: Name of this machine; default `LONGPOLE_HOST_NAME`, else the system's.
+        unknown: Is left out with a warning: a misspelled argument does not end a training.
     """
+    if unknown:
+        named = ", ".join(sorted(unknown))
+        _process.complaints.report("unknown_argument", "init knows no argument %s", named)
     declaration = Declaration(
         run_id=run_id,
         project=project,

@@ -270,8 +270,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_of_store(option: str) -> bool:
+    """Tell whether an option says where the store is: all that commands on a store ask for."""
+    return option == "data_dir" or option.startswith("clickhouse_")
+
+
 def read_config(
-    kind: type[ConfigType], command: str, words: Sequence[str], environ: Mapping[str, str]
+    kind: type[ConfigType],
+    command: str,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    takes: Callable[[str], bool] = lambda _: True,
 ) -> ConfigType:
     """Build a configuration from command-line words and the environment.
 
@@ -280,12 +289,15 @@ def read_config(
         command: Name of the subcommand, for the usage line.
         words: The arguments after the subcommand.
         environ: The process environment.
+        takes: Tells by its name whether the command has an option; others keep their defaults.
 
     Raises:
         ConfigError: A word, a variable or their combination makes no sense.
         SystemExit: `--help` was asked for, with status 0.
     """
-    return _read(kind, vars(_build_parser(kind, command).parse_args(list(words))), environ)
+    options = [option for option in dataclasses.fields(kind) if takes(option.name)]
+    flags = vars(_build_parser(options, command).parse_args(list(words)))
+    return _read(kind, options, flags, environ)
 
 
 def read_config_and_word(
@@ -295,7 +307,7 @@ def read_config_and_word(
     words: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[ConfigType, str]:
-    """Build a configuration for a command that takes one argument beside the options.
+    """Build a configuration for a command on a store that takes one argument beside its options.
 
     Args:
         kind: The configuration to build.
@@ -308,17 +320,21 @@ def read_config_and_word(
         ConfigError: The argument is missing, or something makes no sense.
         SystemExit: `--help` was asked for, with status 0.
     """
-    parser = _build_parser(kind, command)
+    options = [option for option in dataclasses.fields(kind) if is_of_store(option.name)]
+    parser = _build_parser(options, command)
     parser.add_argument("word", metavar=name)
     flags = vars(parser.parse_args(list(words)))
-    return _read(kind, flags, environ), str(flags["word"])
+    return _read(kind, options, flags, environ), str(flags["word"])
 
 
 def _read(
-    kind: type[ConfigType], flags: Mapping[str, str | None], environ: Mapping[str, str]
+    kind: type[ConfigType],
+    options: Sequence["dataclasses.Field[Any]"],
+    flags: Mapping[str, str | None],
+    environ: Mapping[str, str],
 ) -> ConfigType:
     values: dict[str, Any] = {}
-    for option in dataclasses.fields(kind):
+    for option in options:
         text, origin = _find_text(option, flags, environ)
         if text is not None:
             values[option.name] = _parse(option, text, origin)
@@ -334,14 +350,16 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _build_parser(kind: type[Config], command: str) -> argparse.ArgumentParser:
+def _build_parser(
+    options: Sequence["dataclasses.Field[Any]"], command: str
+) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"longpole {command}",
         allow_abbrev=False,
-        epilog="Every option --a-b is also the environment variable LONGPOLE_A_B; the token itself "
-        "may stand in LONGPOLE_TOKEN.",
+        epilog="Every option --a-b is also the environment variable LONGPOLE_A_B; a secret itself "
+        "may stand in it where the option names a file.",
     )
-    for option in dataclasses.fields(kind):
+    for option in options:
         text = option.metadata["help"]
         if option.metadata["parse"] is parse_flag:
             parser.add_argument(_flag(option.name), action="store_const", const="yes", help=text)

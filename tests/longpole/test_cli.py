@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 import types
 from collections.abc import Sequence
 
@@ -60,3 +63,20 @@ def test_runs_the_command_with_the_other_words(monkeypatch: pytest.MonkeyPatch) 
     commands = {"up": Command("longpole_test_command", "all", "help")}
     assert main(["up", "--port", "1"], commands) == 7
     assert seen == ["--port", "1"]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["version"]])
+def test_a_reader_that_has_seen_enough_is_no_error(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "longpole.cli", *words],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")

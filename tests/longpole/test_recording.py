@@ -446,3 +446,15 @@ def test_random_states_that_the_trainer_seeded_are_left_alone(receiver: FakeRece
     longpole.shutdown(timeout_s=DEADLINE_S)
     assert receiver.spans()
     assert (random.getstate(), repr(cast("Any", np.random.get_state()))) == states
+
+
+def test_an_unknown_argument_is_left_out_with_a_warning(
+    receiver: FakeReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = longpole.stats().misused.get("unknown_argument", 0)
+    longpole.init("run-1", endpoint=receiver.endpoint, bogus=1)
+    assert longpole.stats().misused["unknown_argument"] == before + 1
+    with longpole.step(1):
+        pass
+    assert longpole.flush(10.0)
+    assert "init knows no argument bogus" in caplog.text or before

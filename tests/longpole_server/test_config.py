@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from longpole_server.config import Config, UpConfig, parse_size, read_config
+from longpole_server.config import Config, UpConfig, is_of_store, parse_size, read_config
 from longpole_server.errors import ConfigError
 
 
@@ -91,3 +91,14 @@ def test_defaults_are_local():
     config = Config()
     assert (config.host, config.port) == ("127.0.0.1", 8470)
     assert not config.keep_text
+
+
+def test_commands_on_a_store_have_its_options_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_config(Config, "migrate", ["--help"], {}, is_of_store)
+    shown = capsys.readouterr().out
+    assert "--data-dir" in shown
+    assert "--clickhouse-url" in shown
+    assert "--port" not in shown
+    # What the server would refuse does not concern them.
+    assert read_config(Config, "migrate", [], {"LONGPOLE_HOST": "0.0.0.0"}, is_of_store).port

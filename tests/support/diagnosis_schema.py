@@ -61,6 +61,7 @@ KEYS = [
     "next",
     "data_quality",
     "annotations",
+    "decomposition",
     "steps",
 ]
 

@@ -74,12 +74,23 @@ def _cause(diagnosis: Diagnosis) -> list[Component]:
 
 
 def _recoverable(diagnosis: Diagnosis) -> list[Component]:
+    formula = diagnosis.recoverable_formula
     if diagnosis.recoverable_s_per_step is None:
-        return []
+        if formula is None:
+            return []
+        hint = f"{formula[0].upper()}{formula[1:]}."
+        return [hinted("what it would give back is not estimated", hint, "lp-fact lp-recoverable")]
     text = f"≈ {format_duration(diagnosis.recoverable_s_per_step)} a step"
+    if diagnosis.recoverable_s_per_step_range is not None:
+        low_s, high_s = diagnosis.recoverable_s_per_step_range
+        if low_s < high_s:
+            text += f" ({format_duration(low_s)} to {format_duration(high_s)})"
     if diagnosis.recoverable_gpu_hours_per_day is not None:
         text += f", {format_count(diagnosis.recoverable_gpu_hours_per_day)} GPU-hours a day"
-    return [hinted(f"could give back {text}", DEFINITIONS["recoverable"], "lp-fact lp-recoverable")]
+    hint = DEFINITIONS["recoverable"]
+    if formula is not None:
+        hint += f" How: {formula}."
+    return [hinted(f"could give back {text}", hint, "lp-fact lp-recoverable")]
 
 
 def evidence_table(rows: Sequence[Evidence]) -> Component:

@@ -19,7 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from longpole.conventions import stages
+from longpole_server.analysis.step_table import Column, StepTable
 from longpole_server.model.decomposition import Decomposition, Part, Quantity, WindowMeans
 from longpole_server.model.step import Step
 
@@ -111,30 +114,28 @@ def _change(before: float | None, after: float | None) -> float | None:
 
 
 def _sum(steps: Sequence[Step]) -> _Sums | None:
-    closed = [step for step in steps if _is_positive(step.duration_s)]
-    if not closed:
+    table = StepTable.of(steps)
+    duration_s = table.column("duration_s")
+    table = table.where((duration_s > 0.0) & (duration_s < np.inf))
+    num = len(table)
+    if not num:
         return None
-    num = len(closed)
-    stage_s = _mean_by_name(
-        ((stage.stage, stage.exclusive_s) for step in closed for stage in step.stages), num
-    )
-    step_s = math.fsum(step.duration_s or 0.0 for step in closed) / num
-    with_tokens = [step.tokens_total for step in closed if step.tokens_total is not None]
-    with_gpus = [step for step in closed if step.gpu_count is not None]
+    stage_s = _mean_by_name(table.columns.exclusive_s, num)
+    step_s = math.fsum(table.known("duration_s")) / num
+    tokens = table.known("tokens_total")
+    gpu_count = table.column("gpu_count")
+    with_gpus = ~np.isnan(gpu_count)
     return _Sums(
         num_steps=num,
-        tokens=math.fsum(with_tokens) / len(with_tokens) if with_tokens else None,
-        gpus=_mean_gpus(with_gpus),
+        tokens=math.fsum(tokens) / len(tokens) if tokens else None,
+        gpus=_mean_gpus(table.column("duration_s")[with_gpus], gpu_count[with_gpus]),
         step_s=step_s,
         stage_s=stage_s,
         unattributed_s=_rest(step_s, stage_s.values()),
-        outside_s=_mean_by_name(
-            ((outside.stage, outside.duration_s) for step in closed for outside in step.outside),
-            num,
-        ),
-        without_tokens=num - len(with_tokens),
-        without_gpus=num - len(with_gpus),
-        without_stages=sum(not step.stages for step in closed),
+        outside_s=_mean_by_name(table.columns.outside_s, num),
+        without_tokens=num - len(tokens),
+        without_gpus=num - int(np.count_nonzero(with_gpus)),
+        without_stages=num - int(np.count_nonzero(table.has_stages)),
     )
 
 
@@ -144,19 +145,20 @@ def _rest(step_s: float, stage_s: Iterable[float]) -> float:
     return 0.0 if abs(rest_s) <= _ROUNDING * step_s else rest_s
 
 
-def _mean_by_name(seconds: Iterable[tuple[str, float]], num_steps: int) -> dict[str, float]:
-    columns: dict[str, list[float]] = {}
-    for name, value in seconds:
-        if 0.0 <= value < math.inf:
-            columns.setdefault(name, []).append(value)
-    return {name: math.fsum(values) / num_steps for name, values in columns.items()}
+def _mean_by_name(columns: Mapping[str, Column], num_steps: int) -> dict[str, float]:
+    means: dict[str, float] = {}
+    for name, column in columns.items():
+        seconds: list[float] = column[(column >= 0.0) & (column < np.inf)].tolist()
+        if seconds:
+            means[name] = math.fsum(seconds) / num_steps
+    return means
 
 
-def _mean_gpus(steps: Sequence[Step]) -> float | None:
-    if not steps:
+def _mean_gpus(seconds: Column, gpu_counts: Column) -> float | None:
+    if not len(seconds):
         return None
-    gpu_seconds = math.fsum((step.duration_s or 0.0) * (step.gpu_count or 0) for step in steps)
-    return gpu_seconds / math.fsum(step.duration_s or 0.0 for step in steps)
+    gpu_seconds: list[float] = (seconds * gpu_counts).tolist()
+    return math.fsum(gpu_seconds) / math.fsum(seconds.tolist())
 
 
 def _factor(
@@ -261,7 +263,3 @@ def _remark(sums: _Sums, side: str) -> list[str]:
             "their seconds are unattributed"
         )
     return remarks
-
-
-def _is_positive(value: float | None) -> bool:
-    return value is not None and 0.0 < value < math.inf

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Route
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Match, Route
 
 from longpole import __version__
 from longpole_server.api.access import AccessMiddleware, TokenCheck
@@ -14,6 +15,7 @@ from longpole_server.api.channels import create_channels_router
 from longpole_server.api.discovery import create_discovery_router
 from longpole_server.api.gpus import create_gpus_router
 from longpole_server.api.imports import create_import_router
+from longpole_server.api.openapi import describe_errors
 from longpole_server.api.own_state import (
     CheckReady,
     CollectMetrics,
@@ -71,6 +73,7 @@ def create_api(parts: ApiParts) -> FastAPI:
         redoc_url=None,
     )
     add_error_handlers(api)
+    describe_errors(api)
     api.router.routes.extend(parts.otlp_routes)
     api.router.routes.extend(parts.sql_routes)
     for router in (
@@ -91,7 +94,7 @@ def create_api(parts: ApiParts) -> FastAPI:
     if parts.storage is not None:
         api.include_router(create_storage_router(parts.storage), prefix=PREFIX)
     api.include_router(create_own_metrics_router(parts.collect_metrics))
-    api.include_router(_create_unknown_router())
+    api.include_router(_create_unknown_router(tuple(api.routes)))
     if parts.token_check is not None:
         api.add_middleware(
             AccessMiddleware,
@@ -101,11 +104,26 @@ def create_api(parts: ApiParts) -> FastAPI:
     return api
 
 
-def _create_unknown_router() -> APIRouter:
+def _list_methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
+    """Return the methods that a path takes, none where there is no such path."""
+    scope = dict(request.scope)
+    found: list[str] = []
+    for method in _METHODS:
+        scope["method"] = method
+        if any(route.matches(scope)[0] is Match.FULL for route in routes):
+            found.append(method)
+    return found
+
+
+def _create_unknown_router(known: Sequence[BaseRoute]) -> APIRouter:
     """Return routes that answer what nothing else under these paths does."""
     router = APIRouter()
 
-    async def refuse_unknown() -> None:
+    async def refuse_unknown(request: Request) -> None:
+        allowed = _list_methods(known, request)
+        if allowed:
+            message = f"{request.method} is no method of this path"
+            raise HTTPException(405, message, {"Allow": ", ".join(allowed)})
         raise HTTPException(404)
 
     for path in ("/api", "/v1", "/clickhouse"):

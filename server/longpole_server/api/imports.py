@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from longpole_server.api.documents import ImportDocument
+from longpole_server.api.documents import ErrorDocument, ImportDocument
 from longpole_server.api.receiving import receive_body
 from longpole_server.api.responses import JsonResponse
 from longpole_server.service.importing import LogImporter
@@ -33,7 +33,12 @@ def create_import_router(importer: LogImporter, max_bytes: int) -> APIRouter:
     """
     router = APIRouter(tags=["runs"])
 
-    @router.post("/import", response_model=ImportDocument, openapi_extra=_RAW_BODY)
+    @router.post(
+        "/import",
+        response_model=ImportDocument,
+        openapi_extra=_RAW_BODY,
+        responses={422: {"model": ErrorDocument, "description": "The body is no log."}},
+    )
     async def import_log(
         request: Request,
         name: Annotated[str, Query(min_length=1, max_length=255, description="file name")] = "log",

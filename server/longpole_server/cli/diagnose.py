@@ -14,7 +14,7 @@ from longpole_server.analysis.architectures_known import MODEL_NAMES, find_model
 from longpole_server.analysis.peaks import DEVICE_NAMES, find_peak
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
 from longpole_server.cli.report import render_report
-from longpole_server.diagnosis import diagnose, diagnosis_document
+from longpole_server.diagnosis import diagnose_run, diagnosis_document
 from longpole_server.errors import ConfigError, NotFoundError, ServerError, UnreadableLogError
 from longpole_server.importers import LogSource, import_facts
 from longpole_server.model.diagnosis import SCHEMA
@@ -112,7 +112,7 @@ def _diagnose_files(targets: Sequence[str], model: str | None, gpu: str | None) 
         model_config=model_config,
         gpu_model=gpu,
     )
-    result = diagnose(imported.run, imported.steps)
+    result = diagnose_run(imported.run, imported.steps)
     return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from longpole_server.cli.serving import describe
-from longpole_server.config import Config, read_config
+from longpole_server.config import Config, is_of_store, read_config
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.store import open_store
 from longpole_server.store.location import locate_store
@@ -14,7 +14,7 @@ from longpole_server.store.location import locate_store
 def main(arguments: Sequence[str]) -> int:
     """Migrate and report. Exit status: 0 done, 1 failed, 2 bad arguments."""
     try:
-        config = read_config(Config, "migrate", arguments, os.environ)
+        config = read_config(Config, "migrate", arguments, os.environ, is_of_store)
     except ConfigError as error:
         print(f"longpole migrate: {describe(error)}", file=sys.stderr)
         return 2

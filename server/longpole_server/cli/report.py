@@ -1,9 +1,12 @@
 """Prints a `longpole.diagnosis/1` document for people who sit at a terminal."""
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from longpole_server.diagnosis.layers import LAYERS
 
 Document = Mapping[str, Any]
 
@@ -14,25 +17,36 @@ _BAR, _PLAIN_BAR = "█", "#"
 _MAX_ROWS = 12
 # Told beside the figure itself.
 _IN_FIGURES = "mfu.unknown"
+# Parts of a change of throughput that are shown, and the least that is worth a line.
+_MAX_PARTS = 6
+_LEAST_PART = 0.002
+_LEAST_CHANGE = 0.02
+_CONFIDENCE = {
+    "high": "shares and an inner measurement agree, and nothing else got slower",
+    "medium": "shares and an inner measurement agree",
+    "low": "the shares of the step alone say so; nothing inside is measured that agrees",
+}
 # What evidence is compared with, in words.
 _COMPARED = {"threshold": "limit", "baseline": "usual", "peer": "peer", "share": "second"}
 
 
 def render_report(document: Document, encoding: str = "utf-8") -> str:
-    """Return the report: verdict, ledger, figures, evidence, next looks, notes.
+    """Return the report: the answer, its proof, what to try first, what is not known, the rest.
 
     Args:
         document: The diagnosis.
         encoding: What the terminal can show; other characters are replaced.
     """
+    bar = _BAR if _can_show(_BAR, encoding) else _PLAIN_BAR
     sections = (
-        _head(document),
         _verdict(document),
-        _ledger(document, _BAR if _can_show(_BAR, encoding) else _PLAIN_BAR),
-        _figures(document),
         _evidence(document["evidence"]),
-        _findings(document["findings"]),
         _next_looks(document["next"]),
+        _unknown(document),
+        _ledger(document, bar),
+        _figures(document),
+        _change(document.get("decomposition")),
+        _findings(document["findings"]),
         _notes(document),
     )
     text = "\n\n".join("\n".join(lines) for section in sections if (lines := list(section)))
@@ -47,41 +61,69 @@ def _can_show(character: str, encoding: str) -> bool:
     return True
 
 
-def _head(document: Document) -> Iterator[str]:
+def _head(document: Document) -> str:
     run, window = document["run"], document["window"]
     gpus = document["throughput"]["gpus"]
     facts = [run["system"], run["mode"], None if gpus is None else _plural(gpus, "GPU")]
-    yield f"{run['name']}: " + ", ".join(str(fact) for fact in facts if fact)
+    named = ", ".join(str(fact) for fact in facts if fact)
+    head = f"{run['name']}: {named}" if named else str(run["name"])
     if window["from"] is None:
-        return
-    judged = f"steps {window['from']} to {window['to']}, {window['num_judged']} of them judged"
+        return head
+    head += f"; steps {window['from']} to {window['to']}, {window['num_judged']} of them judged"
     left_out: dict[str, list[int]] = {}
     for excluded in window["excluded"]:
         left_out.setdefault(excluded["reason"], []).append(excluded["step"])
     for reason, steps in left_out.items():
-        judged += f"; left out {_steps(steps)} ({reason})"
-    yield from _wrap(judged)
+        head += f"; left out {_steps(steps)} ({reason})"
+    return head
 
 
 def _verdict(document: Document) -> Iterator[str]:
     code, cause, confidence = (document[name] for name in ("verdict", "cause", "confidence"))
+    yield from _wrap(document["summary"])
+    yield ""
     line = f"VERDICT  {code or 'none'}"
     if cause:
         line += f", because of {cause}"
-    yield line + (f"  (confidence: {confidence})" if confidence else "")
-    yield from _wrap(document["summary"])
-    hours = document["recoverable_gpu_hours_per_day"]
-    if hours:
-        yield f"That is about {_digits(hours)} GPU-hours a day, as an estimate."
+    yield line
+    if confidence:
+        yield from _wrap(f"{confidence}: {_CONFIDENCE[confidence]}", "Sure     ")
+    if code is not None:
+        yield from _wrap(_gain(document), "Gain     ")
+    yield from _wrap(_head(document), "Run      ")
     verdicts = Counter(step["verdict"] for step in document["steps"])
     total = verdicts.total()
-    if code is None or total < 2:
-        return
+    if code is not None and total > 1:
+        yield from _wrap(_count_verdicts(code, verdicts), "Steps    ")
+    for change in document["annotations"]:
+        if change["previous"] is not None:
+            yield from _wrap(
+                f"from step {change['step']} on {change['verdict']}, before {change['previous']}",
+                "Change   ",
+            )
+
+
+def _gain(document: Document) -> str:
+    seconds = document["recoverable_s_per_step"]
+    formula = document["recoverable_formula"]
+    if seconds is None:
+        return formula or "not estimated"
+    text = f"about {_seconds(seconds, seconds)} a step"
+    low, high = document["recoverable_s_per_step_range"] or (seconds, seconds)
+    if low < high:
+        text += f" ({_seconds(low, seconds)} to {_seconds(high, seconds)})"
+    hours = document["recoverable_gpu_hours_per_day"]
+    if hours:
+        text += f", {_digits(hours)} GPU-hours a day"
+    return f"{text}, as an estimate: {formula}" if formula else f"{text}, as an estimate"
+
+
+def _count_verdicts(code: str, verdicts: Counter[str | None]) -> str:
+    total = verdicts.total()
     if verdicts[code] == total:
-        yield f"Each of the {total} steps alone says the same."
-    else:
-        others = ", ".join(f"{other} {count}" for other, count in verdicts.items() if other != code)
-        yield f"Of {total} steps alone, {verdicts[code]} say the same (others: {others})."
+        return f"Each of the {total} steps alone says the same."
+    others = ", ".join(f"{other} {count}" for other, count in verdicts.items() if other != code)
+    return f"Of {total} steps alone, {verdicts[code]} say the same (others: {others})."
 
 
 def _ledger(document: Document, bar: str) -> Iterator[str]:
@@ -131,7 +173,7 @@ def _figures(document: Document) -> Iterator[str]:
 def _evidence(rows: Sequence[Document]) -> Iterator[str]:
     if not rows:
         return
-    yield "Evidence"
+    yield "Proof"
     table = [_evidence_cells(row) for row in rows[:_MAX_ROWS]]
     widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
     for effect, metric, value, compared, origin in table:
@@ -155,6 +197,45 @@ def _evidence_cells(row: Document) -> tuple[str, str, str, str, str]:
     return row["effect"], row["metric"], _value(row["value"], row), compared, origin
 
 
+def _unknown(document: Document) -> Iterator[str]:
+    """Say which layers could have spoken for or against the verdict, and what would show them."""
+    silent = document["sources"]["not_reported"]
+    if silent:
+        yield "Not known, and what would show it"
+    for layer in silent:
+        # A server may know layers that this program does not.
+        yield from _wrap(LAYERS.get(layer, "not reported"), f"  {layer.replace('_', ' ')}: ")
+
+
+def _change(change: Document | None) -> Iterator[str]:
+    """Say what made the later half faster or slower, the largest parts first."""
+    if change is None or change["log_change"] is None:
+        return
+    total = change["log_change"]
+    if abs(total) < _LEAST_CHANGE:
+        return
+    before, after = change["before"], change["after"]
+    yield from _wrap(
+        f"Throughput of steps {after['from']} to {after['to']} against {before['from']} to "
+        f"{before['to']}: {_times(total)}; its parts multiply to it"
+    )
+    known = [part for part in change["parts"] if abs(part["log_change"] or 0.0) >= _LEAST_PART]
+    for part in sorted(known, key=lambda part: -abs(part["log_change"]))[:_MAX_PARTS]:
+        name = f"{part['name']}, between steps" if part["kind"] == "outside" else part["name"]
+        amounts = " to ".join(_amount(part[side], part["unit"]) for side in ("before", "after"))
+        yield f"  {name:<16} {_times(part['log_change']):>8}  {amounts}"
+
+
+def _times(log_change: float) -> str:
+    return f"x {math.exp(min(log_change, 700.0)):.3f}"
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "s":
+        return _seconds(value, value)
+    return _digits(value) if unit == "1" else f"{_digits(value)} {unit}"
+
+
 def _findings(findings: Sequence[Document]) -> Iterator[str]:
     shown = [finding for finding in findings if finding["code"] != _IN_FIGURES]
     if shown:
@@ -165,7 +246,7 @@ def _findings(findings: Sequence[Document]) -> Iterator[str]:
 
 def _next_looks(looks: Sequence[Document]) -> Iterator[str]:
     if looks:
-        yield "Look at next"
+        yield "Try first"
     for number, look in enumerate(looks, start=1):
         yield from _wrap(look["text"], f"  {number}. ")
         yield from (f"       {key}" for key in look["keys"])

@@ -6,6 +6,7 @@ from longpole_server.diagnosis.document import diagnosis_document
 from longpole_server.diagnosis.judge import (
     NEWEST_LOOKS,
     diagnose,
+    diagnose_run,
     diagnose_step,
     diagnose_window,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "NEWEST_LOOKS",
     "Baseline",
     "diagnose",
+    "diagnose_run",
     "diagnose_step",
     "diagnose_window",
     "diagnosis_document",

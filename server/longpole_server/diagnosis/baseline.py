@@ -104,6 +104,39 @@ def make_baseline(steps: Sequence[StepFacts], num_steps: int = BASELINE_STEPS) -
     return summarise_past([facts.step for facts in steps[: num_steps + 1]])
 
 
+def find_baseline(run: RunFacts, steps: Sequence[Step], judged: Sequence[Step]) -> Baseline | None:
+    """Return what was usual when the attempt of the judged steps began, and just before them.
+
+    For runs of which all steps are at hand; a server reads the same from its store.
+
+    Args:
+        run: What the run says about itself.
+        steps: All steps of the run, in order.
+        judged: The steps to compare, in order.
+    """
+    if not judged:
+        return None
+    whole, compared = StepTable.of(steps), StepTable.of(judged)
+    attempt = int(compared.attempts[-1])
+    mine = whole.where((whole.attempts == attempt) & whole.has_duration)
+    compared = compared.where(compared.attempts == attempt)
+    if not mine:
+        return None
+    starts = {attempt: int(mine.numbers[0])}
+    counts = compared.known("gpu_count")
+    if counts:
+        gpu_counts = mine.column("gpu_count")
+        mine = mine.where(np.isnan(gpu_counts) | (gpu_counts == counts[-1]))
+    configuration = describe_configuration(run)
+    # The attempt's first step warms up and is left out.
+    frozen = summarise_past(mine[: BASELINE_STEPS + 1], starts, configuration)
+    if frozen is None:
+        return None
+    before = mine.where(mine.numbers < compared.numbers[0])
+    recent = summarise_past(before[-BASELINE_STEPS:], starts, configuration)
+    return replace(frozen, recent=recent)
+
+
 def summarise_past(
     steps: Sequence[Step],
     attempt_starts: Mapping[int, int] | None = None,

@@ -26,6 +26,8 @@ _TRAINER_STARVED = "async.trainer_starved"
 _ROLLOUT_STARVED = "async.rollout_starved"
 # What is less than this a step is not worth a sentence.
 _LEAST_SAID_S = 0.1
+# What rules say that have no estimate whatever is reported.
+_NOT_ESTIMATED = "not estimated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Decision:
     Attributes:
         recoverable_s: Estimate of the seconds a step that fixing it gives back.
         recoverable_range_s: Lowest and highest of the estimate.
-        recoverable_formula: How it is estimated, in words.
+        recoverable_formula: How it is estimated, in words; without an estimate why not.
         sources: Layers that the verdict used, and those that could have spoken.
     """
 
@@ -147,9 +149,18 @@ def _make_decision(
         evidence,
         _for_system(looks, view),
         None if estimate is None else (estimate.low_s, estimate.high_s),
-        None if estimate is None else rule.recoverable,
+        _formula(rule, estimate),
         _name_sources(view, [rule] if cause is None else [rule, cause], evidence),
     )
+
+
+def _formula(rule: Rule, estimate: Recoverable | None) -> str:
+    """Return how the estimate is made; where there is none, why."""
+    if estimate is not None:
+        return rule.recoverable
+    if rule.recoverable == _NOT_ESTIMATED:
+        return f"{_NOT_ESTIMATED}: what would be given back is not measured"
+    return f"{_NOT_ESTIMATED}: what it takes is not reported (otherwise: {rule.recoverable})"
 
 
 def _family_seconds(view: View, family: str) -> float:
@@ -195,6 +206,7 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         None,
         rows,
         _for_system([rule.next[0] for rule in rules], view),
+        recoverable_formula=f"{_NOT_ESTIMATED}: no single side holds the loop up",
         sources=_name_sources(view, heard, rows),
     )
 

@@ -13,6 +13,7 @@ from longpole_server.model.diagnosis import (
     Outside,
     StepVerdict,
     Throughput,
+    WindowChange,
 )
 from longpole_server.model.step import Note
 
@@ -59,6 +60,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
         "next": [{"text": look.text, "keys": list(look.keys)} for look in diagnosis.next],
         "data_quality": [_note(note) for note in diagnosis.data_quality],
         "annotations": [_change(change) for change in diagnosis.annotations],
+        "decomposition": _decomposition(diagnosis.decomposition),
         "steps": [_step(verdict) for verdict in diagnosis.steps],
     }
 
@@ -135,6 +137,31 @@ def _change(change: VerdictChange) -> Document:
         "step": change.step,
         "verdict": change.verdict,
         "previous": change.previous,
+    }
+
+
+def _decomposition(change: WindowChange | None) -> Document | None:
+    """Return the change from the earlier half to the later one, the parts adding up to it."""
+    if change is None:
+        return None
+    found = change.decomposition
+    return {
+        "quantity": found.quantity,
+        "before": {"from": change.before[0], "to": change.before[1]},
+        "after": {"from": change.after[0], "to": change.after[1]},
+        "log_change": found.total,
+        "parts": [
+            {
+                "kind": part.kind,
+                "name": part.name,
+                "unit": part.unit,
+                "before": part.before,
+                "after": part.after,
+                "log_change": part.log_change,
+                "reason": part.reason,
+            }
+            for part in found.parts
+        ],
     }
 
 

@@ -2,29 +2,42 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from longpole.conventions import stages
+from longpole_server.analysis.decomposition import decompose
 from longpole_server.analysis.mfu import measure_mfu
 from longpole_server.analysis.step_table import Rows, StepTable
-from longpole_server.diagnosis.baseline import Baseline, mean_known
+from longpole_server.diagnosis.baseline import BASELINE_STEPS, Baseline, find_baseline, mean_known
 from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.decide import Decision, decide
 from longpole_server.diagnosis.findings import find_all
 from longpole_server.diagnosis.look import look_at
 from longpole_server.diagnosis.quality import collect_notes
+from longpole_server.diagnosis.regressions import find_regressions
 from longpole_server.diagnosis.thresholds import resolve_limits
 from longpole_server.diagnosis.view import View, make_view, sum_window
 from longpole_server.diagnosis.wording import no_closed_step
-from longpole_server.model.diagnosis import Diagnosis, Outside, StepVerdict, Throughput
+from longpole_server.model.diagnosis import (
+    Diagnosis,
+    Outside,
+    StepVerdict,
+    Throughput,
+    WindowChange,
+)
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.step import Confidence
 
 # Steps of a longer range that are looked into: the newest, and as many evenly spread at most.
 NEWEST_LOOKS = 50
+# Steps of a whole run that are compared with its past, as many as a live run's default window has.
+NEWEST_STEPS = 20
 MAX_LOOKS = 200
 _HOURS_PER_DAY = 24
+# Of fewer steps the halves tell of noise.
+MIN_STEPS_TO_HALVE = 10
 
 # Returns the facts of some steps, in their order.
 ReadFacts = Callable[[StepTable], Sequence[StepFacts]]
@@ -67,6 +80,42 @@ def diagnose(
         attempt_starts=attempt_starts,
         overrides=overrides,
     )
+
+
+def diagnose_run(run: RunFacts, steps: Sequence[StepFacts]) -> Diagnosis:
+    """Judge all steps of a run that are at hand, against the run's own past.
+
+    What changed is told of the newest steps, as a live run's default window tells it: in the mean
+    of a whole run a change of its last hour is lost.
+
+    Args:
+        run: What the run says about itself.
+        steps: Its steps in order, the latest attempt of each.
+    """
+    ledgers = [facts.step for facts in steps]
+    closed = [facts for facts in steps if facts.step.duration_s]
+    # A short run would be compared with itself.
+    baseline = find_baseline(run, ledgers, ledgers) if len(closed) >= 2 * BASELINE_STEPS else None
+    whole = diagnose(run, steps, baseline)
+    newest = closed[-NEWEST_STEPS:]
+    if len(newest) == len(closed):
+        return whole
+    starts: dict[int, int] = {}
+    for facts in closed:
+        starts.setdefault(facts.step.attempt, facts.step.step)
+    baseline = find_baseline(run, ledgers, [facts.step for facts in newest])
+    view = make_view(
+        run,
+        [look_at(run, facts, resolve_limits(None)) for facts in newest],
+        baseline,
+        resolve_limits(None),
+        starts,
+    )
+    if not view.window.judged:
+        return whole
+    changes = find_regressions(view)
+    kept = [f for f in whole.findings if not f.code.startswith(("regression.", "shape."))]
+    return replace(whole, findings=(*kept, *changes))
 
 
 def diagnose_window(
@@ -213,6 +262,20 @@ def _assemble(
         recoverable_s_per_step_range=decision.recoverable_range_s,
         recoverable_formula=decision.recoverable_formula,
         sources=decision.sources,
+        decomposition=_decompose_halves(window.judged),
+    )
+
+
+def _decompose_halves(judged: StepTable) -> WindowChange | None:
+    """Return what made the later half of a window faster or slower than the earlier one."""
+    if len(judged) < MIN_STEPS_TO_HALVE:
+        return None
+    half = len(judged) // 2
+    first, second = judged[:half], judged[half:]
+    return WindowChange(
+        (int(first.numbers[0]), int(first.numbers[-1])),
+        (int(second.numbers[0]), int(second.numbers[-1])),
+        decompose(first, second),
     )
 
 

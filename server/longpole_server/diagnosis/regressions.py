@@ -25,8 +25,6 @@ from longpole_server.diagnosis.wording import label, percent, seconds
 from longpole_server.model.diagnosis import Entity, Evidence, Finding, Reference
 
 _CHANGE = "finding.change_ratio"
-# Of a longer range, as many evenly spread steps are decomposed.
-_MAX_DECOMPOSED = 500
 _SINCE_START = "in the attempt's first steady steps"
 _JUST_BEFORE = "in the steps just before"
 
@@ -211,8 +209,7 @@ def _name_parts(
     view: View, baseline: Baseline, present: _Present
 ) -> tuple[tuple[Evidence, ...], str]:
     """Return the parts of the change of throughput, which add up to it, and the change in words."""
-    stride = -(-len(present.steps) // _MAX_DECOMPOSED)
-    split = decompose(baseline.steps, present.steps[::stride])
+    split = decompose(baseline.steps, present.steps)
     if split.total is None or split.quantity is None:
         return (), ""
     named = {

@@ -12,7 +12,6 @@ from longpole_server.importers.deriving import derive_scalars
 from longpole_server.importers.engine_lines import EngineWatch
 from longpole_server.importers.event_file import is_event_file, read_event_file
 from longpole_server.importers.formats import (
-    LINE_FORMATS,
     VERL_CONSOLE,
     LineFormat,
     may_betray,
@@ -136,10 +135,10 @@ def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLo
             "training step.",
             hint="Give the trainer's log too: both become one run.",
         )
-    known = ", ".join(f"{format_.label} (`{format_.example}`)" for format_ in LINE_FORMATS)
     return UnreadableLogError(
-        f"{source.name} holds no complete training step ({summary.num_lines} lines read).",
-        hint=f"Expected one of: {known}, {_OTHERS}.",
+        f"{source.name} holds no training step in any known form ({summary.num_lines:,} lines "
+        "read).",
+        hint="docs/frameworks.md shows a line of each.",
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from longpole_server.model.annotations import VerdictChange
+from longpole_server.model.decomposition import Decomposition
 from longpole_server.model.step import Confidence, Note, Severity
 
 SCHEMA = "longpole.diagnosis/1"
@@ -126,12 +127,27 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowChange:
+    """What changed from the earlier half of a window to the later one.
+
+    Attributes:
+        before, after: First and last judged step of each half.
+        decomposition: The change of throughput, in parts that add up to it.
+    """
+
+    before: tuple[int, int]
+    after: tuple[int, int]
+    decomposition: Decomposition
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """`longpole.diagnosis/1`. `first_step`/`last_step` are `window.from`/`window.to`.
 
     Attributes:
         recoverable_s_per_step_range: Lowest and highest of the estimate.
-        recoverable_formula: How it is estimated, in words.
+        recoverable_formula: How it is estimated, in words; without an estimate why there is none.
+        decomposition: What changed within the window; None when it is too short.
     """
 
     run_id: str
@@ -161,3 +177,4 @@ class Diagnosis:
     recoverable_s_per_step_range: tuple[float, float] | None = None
     recoverable_formula: str | None = None
     sources: Sources = field(default_factory=Sources)
+    decomposition: WindowChange | None = None

@@ -67,6 +67,8 @@ class RunSummary:
     """A run as it stands in a list.
 
     Attributes:
+        num_steps: Steps begun so far, the open one among them, as in `last_step`; those of a
+            repeated number count once.
         open_alerts: Alerts that are open; None while nothing watches for any.
     """
 

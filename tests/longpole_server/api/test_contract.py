@@ -1,5 +1,6 @@
 """The HTTP API's contract: exact keys of every route, whatever is or is not reported."""
 
+import json
 from typing import Any
 from urllib.parse import quote
 
@@ -43,7 +44,8 @@ TRAJECTORY_KEYS = keys(
 DIAGNOSIS_KEYS = keys(
     "schema run window verdict cause confidence summary recoverable_s_per_step "
     "recoverable_s_per_step_range recoverable_gpu_hours_per_day recoverable_formula shares outside "
-    "throughput mfu evidence sources findings next data_quality annotations steps"
+    "throughput mfu evidence sources findings next data_quality annotations "
+    "decomposition steps"
 )
 COMPARED_WINDOW_KEYS = keys(
     "run_id name from to num_judged excluded attempts tokens gpus step_s outside_s "
@@ -397,6 +399,15 @@ def test_own_state(client: TestClient):
         "# TYPE longpole_things_total counter",
         "longpole_things_total 3.0",
     ]
+
+
+def test_openapi_names_the_errors_that_are_answered(client: TestClient):
+    schema = get(client, "/api/openapi.json")
+    assert "HTTPValidationError" not in json.dumps(schema)
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            assert {"400", "404", "503"} <= operation["responses"].keys(), path
+    assert schema["paths"]["/api/v1/import"]["post"]["responses"]["422"]["content"]
 
 
 def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: TestClient):

@@ -66,6 +66,23 @@ def test_what_makes_no_sense_is_400(client: TestClient, run_path: str, query: st
     assert error_of(client, "GET", run_path + query, 400) == "bad_request"
 
 
-def test_other_methods_are_405_or_404(client: TestClient):
-    assert client.post("/api/v1/runs").status_code in {404, 405}
-    assert client.delete("/api/v1/gpus").status_code in {404, 405}
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/api/v1/runs", "GET"),
+        ("DELETE", "/api/v1/runs/a/b/diagnosis", "GET"),
+        ("DELETE", "/api/v1/gpus", "GET"),
+        ("PUT", "/api/v1/health", "GET"),
+        ("GET", "/api/v1/import", "POST"),
+        ("PATCH", "/api/v1/silences", "GET, POST"),
+    ],
+)
+def test_another_method_of_a_path_is_405(client: TestClient, method: str, path: str, allowed: str):
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert answer.json()["error"]["code"] == "method_not_allowed"
+
+
+def test_any_method_of_an_unknown_path_is_404(client: TestClient):
+    for method in ("GET", "POST", "DELETE"):
+        assert error_of(client, method, "/api/v1/nothing", 404) == "not_found"

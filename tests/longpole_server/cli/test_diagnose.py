@@ -117,8 +117,8 @@ def test_people_read_ledger_verdict_evidence_and_what_to_do(
 ) -> None:
     assert diagnose.main([str(DATA / "verl_console_long_tail.log")]) == 0
     text = capsys.readouterr().out
-    assert "VERDICT  rollout.long_tail  (confidence: high)" in text
-    for heading in ("Where the 210.7 s of a step go", "Evidence", "Look at next"):
+    assert "VERDICT  rollout.long_tail\nSure     high" in text
+    for heading in ("Where the 210.7 s of a step go", "Proof", "Try first"):
         assert heading in text
     assert "16 GPUs" in text
 

@@ -37,7 +37,7 @@ def test_lines_fit_and_no_sentence_is_said_twice(name: str) -> None:
 
 def test_columns_of_the_evidence_are_aligned() -> None:
     text = render_report(document_of("verl_console_long_tail.log"))
-    block = text.partition("Evidence\n")[2].partition("\n\n")[0].splitlines()
+    block = text.partition("Proof\n")[2].partition("\n\n")[0].splitlines()
     assert len({line.index(", ") for line in block if ", scalars" in line}) <= 3
     assert len({line.find("limit") for line in block if "limit" in line}) == 1
 
@@ -45,6 +45,56 @@ def test_columns_of_the_evidence_are_aligned() -> None:
 def test_the_cause_behind_an_asynchronous_verdict_is_named() -> None:
     text = render_report(document_of_kind("one_step_off"))
     assert "VERDICT  async.trainer_starved, because of rollout.long_tail" in text
+
+
+def test_the_answer_stands_first_then_proof_what_to_try_and_what_is_not_known() -> None:
+    text = render_report(document_of("verl_console_long_tail.log"))
+    assert text.startswith("The rollout waits for a few long samples")
+    heads = ("VERDICT  rollout.long_tail", "Proof", "Try first", "Not known", "Where the")
+    places = [text.index(f"\n{head}") for head in heads]
+    assert places == sorted(places)
+    assert "data.max_response_length" in text
+    assert "trajectories: samples with their times and tokens" in text
+
+
+def test_what_it_gives_back_has_a_range_and_a_formula() -> None:
+    document = document_of("verl_console_long_tail.log")
+    assert "(0.0 s to 83.5 s), 93.6 GPU-hours a day" in render_report(document)
+    document["recoverable_s_per_step"] = document["recoverable_s_per_step_range"] = None
+    assert "earlier gen would end" in render_report(document)
+
+
+def test_what_changed_within_the_run_is_told_in_parts() -> None:
+    document = document_of("verl_console_long_tail.log")
+    document["decomposition"] = {
+        "quantity": "tokens_per_s",
+        "before": {"from": 2, "to": 4},
+        "after": {"from": 5, "to": 8},
+        "log_change": -0.5,
+        "parts": [
+            part("stage", "gen", -0.45, 10.0, 16.0),
+            part("outside", "testing", -0.05, 1.0, 2.0),
+            part("gpus", "gpus", None, None, None),
+        ],
+    }
+    text = render_report(document)
+    assert "Throughput of steps 5 to 8 against 2 to 4: x 0.607" in text
+    assert "gen               x 0.638  10.00 s to 16.00 s" in text
+    assert "testing, between steps" in text
+
+
+def part(
+    kind: str, name: str, log_change: float | None, before: float | None, after: float | None
+) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "name": name,
+        "unit": "s",
+        "before": before,
+        "after": after,
+        "log_change": log_change,
+        "reason": None,
+    }
 
 
 def test_what_runs_between_steps_stands_apart() -> None:
