@@ -3,8 +3,10 @@
     .venv/bin/python benchmarks/alert_quality.py [--seeds 20] [--first-seed 0] [--case NAME ...]
         [--jobs 1] [--rlwatch PYTHON]
 
-Leaks and their look-alikes pass through the engines' own series; health, staleness and pace
-through what trainers log. Each seed draws every case anew, noise and all. Prints recall, delay in
+Leaks and their look-alikes pass through the engines' own series, once with floors that are drawn
+(`leak/`) and once from engines that serve requests one by one (`field/`). Health, staleness and
+pace pass through what trainers log, in two sets that share nothing but the rules (`health/`,
+`field_health/`). Each seed draws every case anew, noise and all. Prints recall, delay in
 steps and false alarms a day by case and rule. Exits with 1 when a target is missed: recall 0.95, no
 false alarm on a benign run, and a leak that fills the pool in 200 steps told before a quarter of
 the remaining room is gone.
@@ -37,13 +39,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.rule import Rule
+from support.alert_field_cases import FIELD_CASES
+from support.alert_field_health import FIELD_HEALTH_CASES
 from support.alert_health_cases import ADVANTAGES, ENTROPY, GRAD, HEALTH_CASES, KL, LOSS, REWARD
 from support.alert_labels import Labelled, Outcome, compare_firings, judge_labelled
 from support.alert_leak_cases import LEAK_CASES
 
 CASES = {
     **{f"leak/{name}": case for name, case in LEAK_CASES.items()},
+    **{f"field/{name}": case for name, case in FIELD_CASES.items()},
     **{f"health/{name}": case for name, case in HEALTH_CASES.items()},
+    **{f"field_health/{name}": case for name, case in FIELD_HEALTH_CASES.items()},
 }
 MIN_RECALL = 0.95
 MAX_HEADROOM = 0.25
@@ -132,7 +138,7 @@ def draw(name: str, seed: int) -> Labelled:
 
 def choose_rules(name: str) -> list[Rule]:
     """Return the rules that a case is judged by: all that read what it holds."""
-    if name.startswith("leak/"):
+    if name.startswith(("leak/", "field/")):
         return [rule for rule in BUILT_IN_RULES if rule.rule_id == "kv.leak"]
     return [rule for rule in BUILT_IN_RULES if rule.trigger == "step"]
 

@@ -137,7 +137,10 @@ class Agent:
 
     def _make_sources(self) -> list[Source]:
         config = self._config
-        sources: list[Source] = [HostSource(), OwnSource(self._spool, self._counters)]
+        sources: list[Source] = [
+            HostSource(),
+            OwnSource(self._spool, self._counters, config.data_dir),
+        ]
         if not config.no_nvml:
             sources.append(
                 NvmlSource(

@@ -3,7 +3,7 @@
 import importlib
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,8 @@ from longpole_server.api.access import TokenCheck
 from longpole_server.api.application import ApiParts, create_api
 from longpole_server.api.own_state import OwnMetric
 from longpole_server.config import Config
-from longpole_server.delivery.settings import open_channels, read_settings
+from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.settings import DeliverySettings, open_channels, read_settings
 from longpole_server.errors import StoreError, StoreLockedError
 from longpole_server.ingest.http import create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
@@ -29,6 +30,7 @@ from longpole_server.service import ChangeFeed, Service
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
 from longpole_server.service.alert_histories import HistoryReader
+from longpole_server.service.alert_pictures import EvidencePainter
 from longpole_server.service.alerting import AlertSources, OwnReading
 from longpole_server.service.closing import StepCloser
 from longpole_server.service.discovery import Discovery
@@ -87,6 +89,28 @@ class Application:
         return self.closer.drain(max(0.1, deadline_s - time.monotonic())) and written
 
 
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """What alerts stand on. Without the right to write nothing is judged and nobody is told."""
+
+    store: AlertStore
+    settings: DeliverySettings
+    channels: Sequence[Channel]
+    may_act: Callable[[], bool]
+
+
+def _as_answer(check: Callable[[], None] | None) -> Callable[[], bool]:
+    def may_act() -> bool:
+        try:
+            if check is not None:
+                check()
+        except StoreError:
+            return False
+        return True
+
+    return may_act
+
+
 @contextmanager
 def open_application(
     config: Config, check_right: Callable[[], None] | None = None
@@ -98,9 +122,13 @@ def open_application(
         check_right: Raises `StoreError` while this server may not write; None where it always may.
 
     Raises:
+        ConfigError: Settings of alert channels, or others, make no sense.
         StoreLockedError: Another process holds the data directory.
         StoreError: The database or the journal cannot be opened.
     """
+    # What makes no sense is refused before anything is opened.
+    settings = read_settings(config)
+    channels = open_channels(settings)
     _make_data_dir(config.data_dir)
     with ExitStack() as opened:
         store = open_store(locate_store(config))
@@ -113,10 +141,12 @@ def open_application(
         opened.callback(alert_reader.close)
         alert_writer = store.new_alert_writer()
         opened.callback(alert_writer.close)
-        alert_store = AlertStore(alert_reader, alert_writer)
+        telling = _Telling(
+            AlertStore(alert_reader, alert_writer), settings, channels, _as_answer(check_right)
+        )
         parts = opened.enter_context(open_store_parts(config, store))
         writer = SerialWriter(store.writer, check_right)
-        application = _build(config, reader, writer, spool, alert_store, parts)
+        application = _build(config, reader, writer, spool, telling, parts)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -129,7 +159,7 @@ def _build(
     reader: Reader,
     writer: SerialWriter,
     spool: Spool,
-    alert_store: AlertStore,
+    telling: _Telling,
     parts: StoreParts,
 ) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
@@ -147,18 +177,24 @@ def _build(
         )
     except SpoolError as error:
         raise StoreError(f"cannot open the journal: {error}") from error
-    book = StoredBook(alert_store)
+    book = StoredBook(telling.store)
     runs = RunsReader(
         reader, revisions, config.lost_after_s, joiner.list_notes, count_alerts=book.count_firing
     )
-    settings = read_settings(config)
+    sources = AlertSources(
+        runs,
+        revisions,
+        lambda: _read_own(pipeline, config.data_dir),
+        telling.may_act,
+    )
     alert_desk = open_alert_desk(
         book,
-        HistoryReader(reader, alert_store.reader, runs),
-        AlertSources(runs, revisions, lambda: _read_own(pipeline, config.data_dir)),
-        open_channels(settings),
-        settings,
+        HistoryReader(reader, telling.store.reader, runs),
+        sources,
+        telling.channels,
+        telling.settings,
         on_change=lambda: changes.publish(time.time_ns()),
+        draw=EvidencePainter(reader, telling.store.reader, lambda: book.rules).paint,
     )
     service = StoreService(
         reader,

@@ -233,6 +233,12 @@ class Config:
         default=None,
         metadata=_option("hours in which only what is critical is told: 22:00-07:00 Europe/Berlin"),
     )
+    alert_group_interval_s: float = field(
+        default=120.0,
+        metadata=_option(
+            "after a message about a run, what follows is gathered for so long", parse_seconds
+        ),
+    )
     ports_file: Path | None = field(
         default=None, metadata=_option("write the ports as JSON once listening", Path)
     )

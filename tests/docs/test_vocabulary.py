@@ -26,6 +26,10 @@ def test_every_attribute_span_and_event_is_explained(name: str) -> None:
 def test_every_stage_metric_and_gpu_metric_is_listed() -> None:
     missing = [kind.name for kind in stages.STAGE_KINDS if f"`{kind.name}`" not in PAGE]
     missing += [kind.name for kind in metrics.METRIC_KINDS if f"`{kind.name}`" not in PAGE]
-    missing += [kind.metric for kind in gpus.GPU_METRICS if f"`{kind.metric}`" not in PAGE]
+    missing += [
+        kind.metric
+        for kind in (*gpus.GPU_METRICS, *gpus.GPU_FAULTS)
+        if f"`{kind.metric}`" not in PAGE
+    ]
     missing += [phase for phase in stages.SYNC_PHASES if f"`{phase}`" not in PAGE]
     assert missing == []

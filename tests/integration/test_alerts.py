@@ -30,7 +30,10 @@ def test_a_loss_that_is_no_number_reaches_slack_through_kills(
 ):
     now_s = (time.time_ns() - T0_NS) / 1e9 - 60.0
     with running_slack() as slack:
-        environment = {"LONGPOLE_SLACK_WEBHOOK_URL": slack.webhook_url}
+        environment = {
+            "LONGPOLE_SLACK_WEBHOOK_URL": slack.webhook_url,
+            "LONGPOLE_ALERT_GROUP_INTERVAL_S": "1",
+        }
         slack.default = "500"
         server = start_server(tmp_path, "--no-agent", environment=environment)
         for step in (1, 2, 3):

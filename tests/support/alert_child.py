@@ -18,7 +18,7 @@ from longpole_server.store import StoreConfig, open_store
 from support.alert_events import make_event
 from support.fake_slack import SECRET_PATH
 
-PACE = Pace(group_wait_s=0.05, spacing_s=0.02)
+PACE = Pace(group_wait_s=0.05, group_interval_s=0.05, spacing_s=0.02)
 
 
 def main() -> None:

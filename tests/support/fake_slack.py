@@ -26,6 +26,7 @@ class FakeSlack:
     Attributes:
         taken: Bodies of webhook messages and of `chat.postMessage`, in order.
         updates: Bodies of `chat.update`.
+        uploads: Files by id; `shown` are the threads into which they were put.
         script: What it does with the next requests; afterwards `default`.
     """
 
@@ -33,6 +34,8 @@ class FakeSlack:
         self.port = port
         self.taken: list[dict[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
+        self.uploads: dict[str, bytes] = {}
+        self.shown: list[dict[str, Any]] = []
         self.script: deque[Behaviour] = deque()
         self.default: Behaviour = "ok"
         self.retry_after_s = 7
@@ -113,6 +116,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.slack  # type: ignore[attr-defined]
 
     def do_POST(self) -> None:
+        if self.path.startswith("/upload/"):
+            self._take_upload()
+            return
         body = self._read_body()
         is_webhook = self.path == SECRET_PATH
         behaviour = self.slack.next_behaviour()
@@ -122,6 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif behaviour == "drop":
             self._take(body)
             self.close_connection = True
+        elif behaviour == "ok" and "/api/files." in self.path:
+            self._answer_file(body)
         elif behaviour == "ok":
             self._answer_ok(body, is_webhook=is_webhook)
         else:
@@ -136,6 +144,29 @@ class _Handler(BaseHTTPRequestHandler):
         ts = self._take(body)
         answer = {"ok": True, "channel": "C042", "ts": ts}
         self._answer(200, b"ok" if is_webhook else json.dumps(answer).encode())
+
+    def _answer_file(self, body: dict[str, Any]) -> None:
+        """The two methods around an upload, in the way of Slack's second version."""
+        slack = self.slack
+        answer: dict[str, Any] = {"ok": True}
+        if self.path.endswith("files.getUploadURLExternal"):
+            with slack.lock:
+                name = f"F{len(slack.uploads) + 1:03}"
+                slack.uploads[name] = b""
+            if len(body.get("alt_txt", "")) > 1_000:
+                slack.problems.append("alt text too long")
+            url = f"http://127.0.0.1:{slack.port}/upload/{name}/very-secret-word"
+            answer |= {"file_id": name, "upload_url": url}
+        else:
+            files = json.loads(body["files"])
+            slack.shown.append({**body, "files": files})
+            answer["files"] = files
+        self._answer(200, json.dumps(answer).encode())
+
+    def _take_upload(self) -> None:
+        data = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.slack.uploads[self.path.split("/")[2]] = data
+        self._answer(200, b"OK - 1")
 
     def _take(self, body: dict[str, Any]) -> str:
         with self.slack.lock:

@@ -15,7 +15,7 @@ enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, SMALL = 7
 enum { MAX_DEVICES = 8, MAX_PROCESSES = 4, NUM_GPM = 7 };
 /* Bits of `unsupported` and `failing`, indices of `num_calls`. */
 enum { UTILIZATION, MEMORY_V2, MEMORY, POWER_INSTANT, POWER, ENERGY, TEMPERATURE, SM_CLOCK,
-       EVENTS, THROTTLE, PROCESSES, GPM, INIT, SHUTDOWN, NUM_FEATURES };
+       EVENTS, THROTTLE, PROCESSES, GPM, INIT, SHUTDOWN, XID, ECC, NUM_FEATURES };
 
 struct device {
   char uuid[80], name[80];
@@ -26,6 +26,7 @@ struct device {
   double gpm[NUM_GPM];
   uint32_t num_processes, pids[MAX_PROCESSES];
   uint64_t process_bytes[MAX_PROCESSES];
+  uint64_t xid, ecc_uncorrected;
 };
 
 struct state {
@@ -244,5 +245,49 @@ int nvmlGpmMetricsGet(struct gpm_question *question) {
         question->metrics[i].value = device->gpm[k];
       }
   }
+  return SUCCESS;
+}
+
+/* Events: a device's `xid` that is not 0 is handed out once, to whoever registered. */
+struct event { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
+static unsigned registered;
+
+#ifndef OMIT_nvmlEventSetCreate
+int nvmlEventSetCreate(void **set) {
+  if (!initialized) return UNINITIALIZED;
+  registered = 0;
+  *set = &registered;
+  return SUCCESS;
+}
+#endif
+
+int nvmlEventSetFree(void *set) {
+  (void)set;
+  return initialized ? SUCCESS : UNINITIALIZED;
+}
+
+int nvmlDeviceRegisterEvents(void *handle, unsigned long long types, void *set) {
+  CHECK(handle, XID);
+  (void)set;
+  if (types & 8) registered |= 1u << ((uintptr_t)handle - 1);
+  return SUCCESS;
+}
+
+int nvmlEventSetWait_v2(void *set, struct event *event, unsigned milliseconds) {
+  (void)set, (void)milliseconds;
+  if (!initialized) return UNINITIALIZED;
+  for (unsigned i = 0; i < state->num_devices; i++)
+    if (registered >> i & 1 && state->devices[i].xid) {
+      *event = (struct event){(void *)(uintptr_t)(i + 1), 8, state->devices[i].xid, ~0u, ~0u};
+      state->devices[i].xid = 0;
+      return SUCCESS;
+    }
+  return 10; /* NVML_ERROR_TIMEOUT */
+}
+
+int nvmlDeviceGetTotalEccErrors(void *handle, int type, int counter, unsigned long long *number) {
+  CHECK(handle, ECC);
+  (void)counter;
+  *number = type == 1 ? device->ecc_uncorrected : 0;
   return SUCCESS;
 }

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).with_name("nvml_stub.c")
 # Bits of `unsupported` and `failing`, and indices of `num_calls`, in the order of the C source.
 FEATURES = (
     "utilization", "memory_v2", "memory", "power_instant", "power", "energy", "temperature",
-    "sm_clock", "events", "throttle", "processes", "gpm", "init", "shutdown",
+    "sm_clock", "events", "throttle", "processes", "gpm", "init", "shutdown", "xid", "ecc",
 )  # fmt: skip
 GPM_COLUMNS = ("sm", "tensor", "dram", "nvlink_rx", "nvlink_tx", "pcie_rx", "pcie_tx")
 
@@ -50,6 +50,8 @@ class Device(ctypes.Structure):
         ("num_processes", ctypes.c_uint32),
         ("pids", ctypes.c_uint32 * _MAX_PROCESSES),
         ("process_bytes", ctypes.c_uint64 * _MAX_PROCESSES),
+        ("xid", ctypes.c_uint64),
+        ("ecc_uncorrected", ctypes.c_uint64),
     )
 
 

@@ -45,8 +45,16 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
     GpuMetric("hw.gpu.pcie.rx", "By/s", "pcie_rx_bytes_per_s", "PCIe received"),
     GpuMetric("hw.gpu.pcie.tx", "By/s", "pcie_tx_bytes_per_s", "PCIe sent"),
 )
+# What goes wrong: an XID error is sent with the sample in which the driver reported it, memory
+# errors that could not be corrected are counted since boot.
+GPU_FAULTS: tuple[GpuMetric, ...] = (
+    GpuMetric("hw.gpu.xid", "1", "xid", "XID error"),
+    GpuMetric(
+        "hw.gpu.ecc_uncorrected", "{error}", "ecc_uncorrected_errors", "uncorrected memory errors"
+    ),
+)
 GPU_COLUMN_OF_METRIC: Mapping[str, str] = MappingProxyType(
-    {metric.metric: metric.column for metric in GPU_METRICS}
+    {metric.metric: metric.column for metric in (*GPU_METRICS, *GPU_FAULTS)}
 )
 PROCESS_GPU_MEMORY = "process.gpu.memory.usage"
 # 1 for each GPU that is allocated to a container; the point names the pod.
@@ -57,6 +65,11 @@ HOST_CPU_UTILIZATION = "system.cpu.utilization"
 HOST_MEMORY_USAGE = "system.memory.usage"
 HOST_MEMORY_LIMIT = "system.memory.limit"
 HOST_NETWORK_IO = "system.network.io"
+# What an agent says of itself: how full its spool is and the disk under it, and what it dropped.
+AGENT_PREFIX = "longpole.agent."
+AGENT_SPOOL_UTILIZATION = AGENT_PREFIX + "spool.utilization"
+AGENT_DISK_UTILIZATION = AGENT_PREFIX + "disk.utilization"
+AGENT_DROPPED = AGENT_PREFIX + "dropped"
 
 # Clock-event reason bits of NVML that mean lost speed, and what they say.
 THROTTLE_REASONS: Mapping[int, str] = MappingProxyType(

@@ -2,6 +2,7 @@
 
 from longpole.conventions import attributes as names
 from longpole.conventions.gpus import (
+    GPU_FAULTS,
     GPU_INDEX,
     GPU_METRICS,
     HW_ID,
@@ -11,11 +12,14 @@ from longpole.conventions.gpus import (
 )
 from longpole_agent.sources.source import Attributes, Kind, Point
 
-METRIC_OF_COLUMN: dict[str, GpuMetric] = {metric.column: metric for metric in GPU_METRICS}
+METRIC_OF_COLUMN: dict[str, GpuMetric] = {
+    metric.column: metric for metric in (*GPU_METRICS, *GPU_FAULTS)
+}
 _KIND_OF_COLUMN: dict[str, Kind] = {
     "memory_used_bytes": "total",
     "memory_total_bytes": "total",
     "energy_joules": "counter",
+    "ecc_uncorrected_errors": "counter",
 }
 
 

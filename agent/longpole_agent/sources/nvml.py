@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML. The only file that knows pynvml.
+"""NVIDIA GPUs through NVML. Only this file and `nvml_faults` know pynvml.
 
 A value the driver does not support is asked for once and then left out. A GPU that is lost drops
 out, the others go on, and it comes back when NVML, initialised anew, has it again. Without a
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pynvml
 
 from longpole_agent.sources.gpu import make_point, make_process_point, name_gpu
+from longpole_agent.sources.nvml_faults import XidEvents, read_ecc
 from longpole_agent.sources.owners import ProcessOwners
 from longpole_agent.sources.source import Attributes, Point
 from longpole_agent.sources.timer import Timer
@@ -163,6 +164,7 @@ class _Device:
     process_calls: list[Callable[[Handle], Any]] = field(
         default_factory=lambda: list(_PROCESS_CALLS)
     )
+    ecc_calls: list[Callable[[Handle], Values]] = field(default_factory=lambda: [read_ecc])
 
 
 class NvmlSource:
@@ -197,6 +199,7 @@ class NvmlSource:
         self._all_named = True
         self._said = ""
         self._processes = Timer()
+        self._xids = XidEvents()
 
     def sample(self, ts_ns: int) -> Sequence[Point]:
         """Return the points of all GPUs that answer."""
@@ -208,6 +211,8 @@ class NvmlSource:
         points: list[Point] = []
         for device in list(self._devices):
             points += self._sample_or_drop(device, ts_ns, with_processes=with_processes)
+        # A GPU that just fell off the bus is still told of.
+        points += self._xids.read(ts_ns)
         return points
 
     def close(self) -> None:
@@ -242,6 +247,7 @@ class NvmlSource:
         uuid = str(pynvml.nvmlDeviceGetUUID(handle))
         model = str(pynvml.nvmlDeviceGetName(handle))
         device = _Device(uuid, handle, name_gpu(uuid, index, model))
+        self._xids.register(handle, device.attributes)
         if self._with_gpm:
             with suppress(pynvml.NVMLError):
                 if pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
@@ -255,6 +261,10 @@ class NvmlSource:
             points = _sample_device(device, ts_ns)
             if with_processes:
                 points += self._read_processes(device, ts_ns)
+                points += [
+                    make_point(column, value, ts_ns, device.attributes)
+                    for column, value in _ask(device.handle, device.ecc_calls) or ()
+                ]
         except _GoneError as error:
             self._drop(device, ts_ns, str(error))
             return ()
@@ -291,6 +301,7 @@ class NvmlSource:
                     pynvml.nvmlGpmSampleFree(device.gpm.before)
                     pynvml.nvmlGpmSampleFree(device.gpm.after)
         self._devices = []
+        self._xids.close()
         if self._initialized:
             self._initialized = False
             with suppress(pynvml.NVMLError):

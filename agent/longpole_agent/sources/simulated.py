@@ -29,7 +29,15 @@ _NOISE_OF_COLUMN = {
     "pcie_rx_bytes_per_s": 0.05,
     "pcie_tx_bytes_per_s": 0.05,
 }
-_WHOLE_COLUMNS = frozenset({"memory_used_bytes", "memory_total_bytes", "clocks_event_reasons"})
+_WHOLE_COLUMNS = frozenset(
+    {
+        "memory_used_bytes",
+        "memory_total_bytes",
+        "clocks_event_reasons",
+        "xid",
+        "ecc_uncorrected_errors",
+    }
+)
 _ENERGY = "energy_joules"
 _POWER = "power_watts"
 

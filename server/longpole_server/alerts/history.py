@@ -146,6 +146,9 @@ class GpuMinute:
         num_samples: Samples in the minute; the means are None without any.
         throttled_ratio: Part of the samples that say the clock is held back by heat or power.
         throttle_reasons: Bits of these reasons that were seen.
+        xid: Number of the newest XID error of the last minutes; 0 where the driver would tell and
+            there was none, None where nothing is told.
+        ecc_errors: Memory errors of the last minutes that could not be corrected, None likewise.
     """
 
     host: str
@@ -160,6 +163,8 @@ class GpuMinute:
     power_watts: float | None = None
     throttled_ratio: float | None = None
     throttle_reasons: int = 0
+    xid: int | None = None
+    ecc_errors: int | None = None
 
     @property
     def busy_ratio(self) -> float | None:
@@ -202,10 +207,28 @@ class GpuGroup(tuple[GpuMinute, ...]):
 
 @dataclass(frozen=True, slots=True)
 class HostSeen:
-    """A node of a live run, and when it was last heard of."""
+    """A node of a live run, and when it was last heard of.
+
+    Attributes:
+        spool_used_ratio, disk_used_ratio: Of its agent's spool and the disk under it, 0..1; None
+            where no agent says so.
+        num_dropped: Batches that its agent dropped in the last minutes.
+    """
 
     host: str
     newest_ns: int
+    spool_used_ratio: float | None = None
+    disk_used_ratio: float | None = None
+    num_dropped: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareMinute:
+    """GPUs and nodes of a run as they stood at a moment of the past."""
+
+    ts_ns: int
+    gpus: GpuGroup
+    hosts: tuple[HostSeen, ...]
 
 
 @dataclass(frozen=True, slots=True)

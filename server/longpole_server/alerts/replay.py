@@ -1,6 +1,7 @@
 """What the rules would have done to a run that is over, in the time of its data."""
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from longpole_server.alerts.book import AlertBook
@@ -8,6 +9,7 @@ from longpole_server.alerts.evaluation import end_alerts_of, evaluate
 from longpole_server.alerts.history import (
     NEWEST_STEPS,
     OPENING_STEPS,
+    HardwareMinute,
     History,
     Moment,
     RunContext,
@@ -25,22 +27,26 @@ _USUAL_STEPS = 20
 
 
 def replay(
-    rules: Sequence[Rule], attempts: Iterable[tuple[RunContext, Iterable[StepPoint]]]
+    rules: Sequence[Rule],
+    attempts: Iterable[tuple[RunContext, Iterable[StepPoint]]],
+    list_hardware: Callable[[RunContext], Iterable[HardwareMinute]] = lambda _: (),
 ) -> tuple[list[Alert], list[AlertEvent]]:
     """Run the rules over the attempts of a run as if it were live.
 
-    Hardware and the server itself are not looked at: they belong to the present.
+    The server itself is not looked at, nor whose clock was ahead of it: both belong to the present.
 
     Args:
         rules: All of them.
         attempts: Each as it stood at its end, with its closed steps in order.
+        list_hardware: Returns the GPUs and nodes of an attempt minute by minute, as far as they are
+            still stored.
 
     Returns:
         The alerts, newest first, and every event in order. Nothing is told to anybody.
     """
     book, events = AlertBook(), list[AlertEvent]()
     for run, points in attempts:
-        replayed = _AttemptReplay(rules, run, book, events)
+        replayed = _AttemptReplay(rules, run, book, events, list_hardware(run))
         for point in points:
             replayed.see(point)
         replayed.finish()
@@ -49,7 +55,12 @@ def replay(
 
 class _AttemptReplay:
     def __init__(
-        self, rules: Sequence[Rule], run: RunContext, book: AlertBook, events: list[AlertEvent]
+        self,
+        rules: Sequence[Rule],
+        run: RunContext,
+        book: AlertBook,
+        events: list[AlertEvent],
+        hardware: Iterable[HardwareMinute],
     ) -> None:
         self.book = book
         self.events = events
@@ -58,11 +69,13 @@ class _AttemptReplay:
         self._points: list[StepPoint] = []
         self._opening: list[StepPoint] = []
         self._progress_ns = run.started_ns
+        self._hardware = deque(hardware)
 
     def see(self, point: StepPoint) -> None:
         """Judge what happened until a step closed, and the step."""
         step = point.step
         end_ns = step.end_ns if step.end_ns is not None else step.start_ns
+        self._judge_hardware(end_ns)
         run = self._run_at(end_ns)
         stalled_ns = self._progress_ns + round(run.patience_s * _NS_PER_S) + 1
         if end_ns > stalled_ns:
@@ -79,12 +92,25 @@ class _AttemptReplay:
     def finish(self) -> None:
         """Judge how the run ended."""
         end_ns = max(self._progress_ns, self._run.last_seen_ns)
+        self._judge_hardware(end_ns)
         run = replace(self._run, last_progress_ns=self._progress_ns, open_stage=None)
         self._judge_time(run, end_ns)
         if run.state in ("finished", "crashed", "lost"):
             history = self._look(Moment(end_ns, end_ns), run)
             keep = frozenset({"trainer.gone"})
             self.events += end_alerts_of(self.book, history, f"the run is {run.state}", keep)
+
+    def _judge_hardware(self, until_ns: int) -> None:
+        """Judge GPUs and nodes minute by minute; whether the run gets anywhere is judged apart."""
+        rules = [rule for rule in self._rules if rule.entity_kind in ("gpu", "host")]
+        while self._hardware and self._hardware[0].ts_ns <= until_ns:
+            minute = self._hardware.popleft()
+            history = replace(
+                self._look(Moment(minute.ts_ns, minute.ts_ns), self._run_at(minute.ts_ns)),
+                gpus=minute.gpus,
+                hosts=minute.hosts,
+            )
+            self.events += evaluate(rules, history, self.book, "time").events
 
     def _judge_time(self, run: RunContext, ts_ns: int) -> None:
         history = self._look(Moment(ts_ns, ts_ns), run)

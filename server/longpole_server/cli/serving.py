@@ -22,6 +22,7 @@ from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
 from longpole_server.config import Config
+from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.single_writer import RightToWrite, hold_right_to_write
@@ -41,10 +42,15 @@ Companions = Callable[[str], AbstractAsyncContextManager[None]]
 
 
 def run_server(config: Config, companions: Companions) -> int:
-    """Serve until SIGINT or SIGTERM and return the exit status."""
+    """Serve until SIGINT or SIGTERM and return the exit status.
+
+    0 done, 1 failed, 2 the settings make no sense.
+    """
     _set_up_logging()
     raise_file_limit()
     try:
+        # A server that stands by would find out too late.
+        open_channels(read_settings(config))
         # Nobody is let wait at a port behind which there is no server yet.
         with (
             hold_right_to_write(config) as right,
@@ -54,7 +60,7 @@ def run_server(config: Config, companions: Companions) -> int:
             return int(right.is_lost())
     except ServerError as error:
         print(f"longpole: {describe(error)}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         # While waiting; later it is a signal like any other.
         return 1

@@ -1,11 +1,12 @@
 """What people are told: events of one run, told together, in words and numbers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from longpole_server.alerts.events import make_link
 from longpole_server.alerts.wording import format_number, format_seconds
+from longpole_server.delivery.picture import Picture
 from longpole_server.model.alert import AlertEvent
 from longpole_server.model.step import Severity
 
@@ -40,6 +41,8 @@ class Notice:
         titles: Titles of rules by id.
         base_url: Root of the dashboard, empty when it is not known.
         over: Ids of alerts that are over by now though `events` do not say so.
+        draw: Draws the evidence of an event, None where there is nothing to see. Called by channels
+            that take pictures.
     """
 
     message_id: str
@@ -48,6 +51,7 @@ class Notice:
     base_url: str = ""
     thread: Thread | None = None
     over: frozenset[str] = frozenset()
+    draw: Callable[[AlertEvent], Picture | None] = lambda _: None
 
     @property
     def severity(self) -> Severity:

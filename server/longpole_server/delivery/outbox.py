@@ -9,7 +9,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from longpole_server.delivery.routing import USUAL_ROUTING, Routing
+from longpole_server.delivery.routing import SEVERITIES, USUAL_ROUTING, Routing
 from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery
 
 _NS_PER_S = 1_000_000_000
@@ -19,6 +19,7 @@ LONGEST_RETRY_S = 600.0
 _BLOCKING_TRIES = 5
 GIVE_UP_AFTER_S = 86_400.0
 _MAX_MESSAGES = 10_000
+_MAX_RUNS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,13 @@ class Pace:
 
     Attributes:
         group_wait_s: Events of one run within this time are told together.
+        group_interval_s: After a message about a run the next one waits for so long, and takes with
+            it all that happens meanwhile; only what is graver than what was told comes at once.
         spacing_s: Least time between two messages of a channel: Slack takes about one a second.
     """
 
     group_wait_s: float = 10.0
+    group_interval_s: float = 120.0
     spacing_s: float = 1.1
 
 
@@ -86,7 +90,10 @@ class Outbox:
         self._routing = routing
         self._channels = tuple(channels)
         self._group_wait_ns = round(pace.group_wait_s * _NS_PER_S)
+        self._group_interval_ns = round(pace.group_interval_s * _NS_PER_S)
         self._spacing_ns = round(pace.spacing_s * _NS_PER_S)
+        # By run: when it was told of last, and how grave that was; after a restart the gravest.
+        self._last_told: dict[str, tuple[int, int]] = {}
         self._groups: dict[str, _Group] = {}
         self._told: set[str] = set()
         self._messages: OrderedDict[str, AlertMessage] = OrderedDict()
@@ -98,6 +105,7 @@ class Outbox:
         """Take in a message that is stored."""
         self._told.update(message.event_ids)
         self._messages[message.message_id] = message
+        self._note_told(message.run_id, message.created_ns, len(SEVERITIES))
         for channel in message.channels:
             self._waiting[channel].setdefault(message.message_id, _Waiting(message))
         while len(self._messages) > _MAX_MESSAGES:
@@ -154,8 +162,18 @@ class Outbox:
 
     def close_group(self, message: AlertMessage) -> None:
         """Take note that a composed message is stored."""
-        self._groups.pop(message.run_id, None)
+        group = self._groups.pop(message.run_id, None)
         self.add_message(message)
+        if group is not None:
+            self._note_told(message.run_id, message.created_ns, _gravity(group))
+
+    def _note_told(self, run_id: str, created_ns: int, gravity: int) -> None:
+        known = self._last_told.get(run_id)
+        if known is None or created_ns >= known[0]:
+            self._last_told.pop(run_id, None)
+            self._last_told[run_id] = (created_ns, gravity)
+        if len(self._last_told) > _MAX_RUNS:
+            del self._last_told[next(iter(self._last_told))]
 
     def list_due(self, now_ns: int) -> list[Due]:
         """Return what may be sent now: one message a channel, the oldest first."""
@@ -204,6 +222,9 @@ class Outbox:
 
     def _due_ns(self, group: _Group, now_ns: int) -> int:
         due_ns = group.since_ns + self._group_wait_ns
+        told_ns, told = self._last_told.get(next(iter(group.events.values())).run_id, (None, 0))
+        if told_ns is not None and _gravity(group) <= told:
+            due_ns = max(due_ns, told_ns + self._group_interval_ns)
         held_ns = self._routing.hold_until_ns(list(group.events.values()), now_ns)
         return due_ns if held_ns is None else max(due_ns, held_ns)
 
@@ -217,6 +238,18 @@ class Outbox:
             if remote_id is not None and wanted & set(message.event_ids):
                 return message, remote_id
         return None
+
+
+def _gravity(group: _Group) -> int:
+    """Return how grave the gravest thing is that is not over, 0 when all is."""
+    return max(
+        (
+            SEVERITIES.index(event.severity) + 1
+            for event in group.events.values()
+            if event.kind != "resolved"
+        ),
+        default=0,
+    )
 
 
 def _name_message(event_ids: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from longpole_server.errors import ConfigError
 from longpole_server.model.alert import AlertEvent
 from longpole_server.model.step import Severity
 
-_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _NS_PER_S = 1_000_000_000
 _HOURS = re.compile(r"(\d{2}):(\d{2})-(\d{2}):(\d{2})")
 _ROUTES_FORM = "CHANNEL=SEVERITY or CHANNEL=SEVERITY:RUNS, for example slack=critical:team/*"
@@ -34,7 +34,7 @@ class Route:
 
     def admits(self, event: AlertEvent) -> bool:
         """Tell whether the channel is to hear of an event."""
-        is_grave = _SEVERITIES.index(event.severity) >= _SEVERITIES.index(self.severity)
+        is_grave = SEVERITIES.index(event.severity) >= SEVERITIES.index(self.severity)
         return is_grave and (not event.run_id or fnmatch.fnmatchcase(event.run_id, self.runs))
 
 
@@ -129,8 +129,8 @@ def read_routing(severity: str, routes: str | None, quiet_hours: str | None) -> 
 
 
 def _read_severity(word: str, origin: str) -> Severity:
-    if word not in _SEVERITIES:
-        raise ConfigError(f"{origin}: {word!r} is none of {', '.join(_SEVERITIES)}")
+    if word not in SEVERITIES:
+        raise ConfigError(f"{origin}: {word!r} is none of {', '.join(SEVERITIES)}")
     return word
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from longpole_server.config import Config
 from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.outbox import USUAL_PACE, Pace
 from longpole_server.delivery.routing import Routing, read_routing
 from longpole_server.errors import ConfigError
 
@@ -20,6 +21,7 @@ class DeliverySettings:
         apprise_urls: Addresses as apprise writes them.
         base_url: Root of the dashboard for links, empty when it is not known.
         routing: Who is told of what.
+        pace: How fast.
     """
 
     slack_webhook_url: str | None = field(default=None, repr=False)
@@ -29,6 +31,7 @@ class DeliverySettings:
     apprise_urls: tuple[str, ...] = field(default=(), repr=False)
     base_url: str = ""
     routing: Routing = field(default_factory=Routing)
+    pace: Pace = USUAL_PACE
 
 
 def read_settings(config: Config) -> DeliverySettings:
@@ -45,6 +48,7 @@ def read_settings(config: Config) -> DeliverySettings:
         apprise_urls=tuple((config.apprise_urls or "").split()),
         base_url=config.public_url or f"http://{config.host}:{config.port}",
         routing=read_routing(config.alert_severity, config.alert_routes, config.alert_quiet_hours),
+        pace=Pace(group_interval_s=config.alert_group_interval_s),
     )
 
 

@@ -13,8 +13,11 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.webhook import WebhookClient
 
 from longpole_server.delivery.notice import Notice
+from longpole_server.delivery.picture import Picture
 from longpole_server.delivery.slack_blocks import make_blocks, make_fallback
 from longpole_server.errors import DeliveryError
+
+_logger = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10
 _TAKEN = "ok"
@@ -23,6 +26,8 @@ _FINAL_ERRORS = frozenset(
     {"invalid_payload", "invalid_blocks", "msg_too_long", "msg_blocks_too_long", "no_text"}
 )
 _MAX_ERROR = 200
+_MAX_PICTURES = 3
+_MAX_TITLE, _MAX_ALT_TEXT = 200, 900
 
 
 class SlackWebhook:
@@ -98,7 +103,9 @@ class SlackBot:
         """
         thread = notice.thread
         if thread is None:
-            return self._post(notice, None)
+            remote_id = self._post(notice, None)
+            self._show_evidence(notice, remote_id)
+            return remote_id
         channel_id, _, ts = thread.remote_id.partition("/")
         remote_id = self._post(notice, ts)
         _call(
@@ -110,6 +117,35 @@ class SlackBot:
             )
         )
         return remote_id
+
+    def _show_evidence(self, notice: Notice, remote_id: str) -> None:
+        """Put pictures into the thread of a message; one that fails costs nothing else."""
+        channel_id, _, ts = remote_id.partition("/")
+        shown: set[str] = set()
+        for event in notice.events:
+            if event.kind == "resolved" or event.rule in shown or len(shown) >= _MAX_PICTURES:
+                continue
+            picture = notice.draw(event)
+            if picture is None:
+                continue
+            shown.add(event.rule)
+            try:
+                self._upload(picture, channel_id, ts)
+            except DeliveryError as error:
+                _logger.warning("a picture for message %s: %s", notice.message_id, error.message)
+                return
+
+    def _upload(self, picture: Picture, channel_id: str, thread_ts: str) -> None:
+        _call(
+            lambda: self._client.files_upload_v2(
+                filename="evidence.png",
+                file=picture.png,
+                title=picture.title[:_MAX_TITLE],
+                alt_txt=picture.alt_text[:_MAX_ALT_TEXT],
+                channel=channel_id,
+                thread_ts=thread_ts,
+            )
+        )
 
     def _post(self, notice: Notice, thread_ts: str | None) -> str:
         answer = _call(

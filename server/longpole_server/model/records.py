@@ -199,7 +199,12 @@ class ProcessSeen:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one time. Fractions 0..1; not supported is None."""
+    """One GPU at one time. Fractions 0..1; not supported is None.
+
+    Attributes:
+        xid: Error that the driver reported at this moment.
+        ecc_uncorrected_errors: Memory errors since boot that could not be corrected.
+    """
 
     host: str
     gpu_uuid: str
@@ -221,6 +226,8 @@ class GpuSample:
     nvlink_tx_bytes_per_s: float | None = None
     pcie_rx_bytes_per_s: float | None = None
     pcie_tx_bytes_per_s: float | None = None
+    xid: int | None = None
+    ecc_uncorrected_errors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +258,12 @@ class GpuAllocation:
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """One node at one time."""
+    """One node at one time.
+
+    Attributes:
+        spool_used_ratio, disk_used_ratio: Of its agent's spool, and of the disk under it.
+        agent_dropped_total: Batches that its agent dropped since it started.
+    """
 
     host: str
     ts_ns: int
@@ -260,6 +272,9 @@ class HostSample:
     memory_total_bytes: int | None = None
     network_receive_bytes_per_s: float | None = None
     network_transmit_bytes_per_s: float | None = None
+    spool_used_ratio: float | None = None
+    agent_dropped_total: int | None = None
+    disk_used_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from longpole.conventions.gpus import THROTTLE_REASONS
-from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery, Silence, UserRule
+from longpole_server.model.alert import (
+    AlertEvent,
+    AlertMessage,
+    Delivery,
+    Silence,
+    UserRule,
+)
 from longpole_server.model.records import UNKNOWN_STEP
 from longpole_server.model.step import Step
 from longpole_server.read.alert_engines import (
@@ -119,6 +125,74 @@ WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
   AND toStartOfTenMinutes(ts_ns) >= toStartOfTenMinutes(fromUnixTimestamp64Nano({since_ns:Int64}))
 GROUP BY gpu_uuid
 """
+# Errors of the last minutes: the newest XID that was reported, and by how much memory errors grew.
+_GPU_FAULTS = """
+SELECT
+    gpu_uuid,
+    argMaxIf(xid, ts_ns, xid > 0),
+    countIf(xid > 0),
+    greatest(argMax(ecc_uncorrected_errors, ts_ns) - min(ecc_uncorrected_errors), 0)
+FROM gpu_samples
+WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+  AND toStartOfTenMinutes(ts_ns) >= toStartOfTenMinutes(fromUnixTimestamp64Nano({since_ns:Int64}))
+GROUP BY gpu_uuid
+HAVING countIf(xid > 0) > 0 OR max(ecc_uncorrected_errors) IS NOT NULL
+"""
+# The same over the minutes of a span, numbered since 1970.
+_GPU_MINUTES = """
+SELECT
+    gpu_uuid,
+    intDiv(toUnixTimestamp64Nano(ts_ns), 60000000000) AS minute,
+    any(host),
+    any(gpu_index),
+    toUnixTimestamp64Nano(max(gpu_samples.ts_ns)),
+    count(),
+    avg(toFloat64(utilization_ratio)),
+    avg(toFloat64(sm_active_ratio)),
+    avg(toFloat64(tensor_active_ratio)),
+    avg(toFloat64(power_watts)),
+    countIf(clocks_event_reasons IS NOT NULL),
+    countIf(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64}) != 0),
+    groupBitOr(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64})),
+    argMaxIf(xid, gpu_samples.ts_ns, xid > 0),
+    max(ecc_uncorrected_errors)
+FROM gpu_samples
+WHERE gpu_uuid IN {ids:Array(String)}
+  AND ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+  AND ts_ns <= fromUnixTimestamp64Nano({end_ns:Int64})
+  AND toStartOfTenMinutes(ts_ns) >= toStartOfTenMinutes(fromUnixTimestamp64Nano({start_ns:Int64}))
+  AND toStartOfTenMinutes(ts_ns) <= toStartOfTenMinutes(fromUnixTimestamp64Nano({end_ns:Int64}))
+GROUP BY gpu_uuid, minute
+ORDER BY minute, gpu_uuid
+"""
+_HOST_MINUTES = """
+SELECT
+    host,
+    intDiv(toUnixTimestamp64Nano(ts_ns), 60000000000) AS minute,
+    toUnixTimestamp64Nano(max(host_samples.ts_ns)),
+    argMax(toFloat64(spool_used_ratio), host_samples.ts_ns),
+    argMax(toFloat64(disk_used_ratio), host_samples.ts_ns)
+FROM host_samples
+WHERE host IN {ids:Array(String)}
+  AND ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+  AND ts_ns <= fromUnixTimestamp64Nano({end_ns:Int64})
+  AND toStartOfHour(ts_ns) >= toStartOfHour(fromUnixTimestamp64Nano({start_ns:Int64}))
+GROUP BY host, minute
+ORDER BY minute, host
+"""
+# How agents do: the newest of what they say, and what they dropped in the last minutes.
+_AGENTS = """
+SELECT
+    host,
+    argMax(toFloat64(spool_used_ratio), ts_ns),
+    argMax(toFloat64(disk_used_ratio), ts_ns),
+    greatest(argMax(agent_dropped_total, ts_ns) - min(agent_dropped_total), 0)
+FROM host_samples
+WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+  AND toStartOfHour(ts_ns) >= toStartOfHour(fromUnixTimestamp64Nano({since_ns:Int64}))
+GROUP BY host
+HAVING max(spool_used_ratio) IS NOT NULL
+"""
 _HOSTS = """
 SELECT host, toUnixTimestamp64Nano(max(newest)) FROM (
     SELECT host, max(ts_ns) AS newest FROM gpu_latest
@@ -178,6 +252,63 @@ class GpuMinuteRow:
     num_with_reasons: int
     num_throttled: int
     throttle_reasons: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFaultRow:
+    """What a driver said of a GPU since a time; None where nothing was said.
+
+    Attributes:
+        xid: Number of the newest XID error.
+        ecc_errors: Memory errors that could not be corrected.
+    """
+
+    gpu_uuid: str
+    xid: int | None
+    num_xids: int
+    ecc_errors: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """What the agent of a node said of itself since a time; None where nothing was said."""
+
+    host: str
+    spool_used_ratio: float | None
+    disk_used_ratio: float | None
+    num_dropped: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastGpuRow:
+    """Means of one GPU over one minute (numbered since 1970); None where nothing was reported."""
+
+    gpu_uuid: str
+    minute: int
+    host: str
+    gpu_index: int
+    newest_ns: int
+    num_samples: int
+    utilization_ratio: float | None
+    sm_active_ratio: float | None
+    tensor_active_ratio: float | None
+    power_watts: float | None
+    num_with_reasons: int
+    num_throttled: int
+    throttle_reasons: int
+    xid: int | None
+    ecc_total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastHostRow:
+    """One node in one minute (numbered since 1970)."""
+
+    host: str
+    minute: int
+    newest_ns: int
+    spool_used_ratio: float | None
+    disk_used_ratio: float | None
 
 
 class AlertReader:
@@ -254,6 +385,37 @@ class AlertReader:
         parameters = {"since_ns": since_ns, "mask": _THROTTLE_MASK}
         rows = make_rows(self._pool.query(_GPU_MINUTE, parameters))
         return {row[0]: GpuMinuteRow(*row) for row in rows}
+
+    def read_gpu_faults(self, since_ns: int) -> Mapping[str, GpuFaultRow]:
+        """Return what drivers said of GPUs since a time, by uuid."""
+        rows = make_rows(self._pool.query(_GPU_FAULTS, {"since_ns": since_ns}))
+        return {row[0]: GpuFaultRow(*row) for row in rows}
+
+    def list_gpu_minutes(self, gpus: Sequence[str], span_ns: tuple[int, int]) -> list[PastGpuRow]:
+        """Return what GPUs did in each minute of a span, as far as their samples are kept."""
+        if not gpus:
+            return []
+        parameters = {
+            "ids": list(gpus),
+            "start_ns": span_ns[0],
+            "end_ns": span_ns[1],
+            "mask": _THROTTLE_MASK,
+        }
+        return [PastGpuRow(*row) for row in make_rows(self._pool.query(_GPU_MINUTES, parameters))]
+
+    def list_host_minutes(
+        self, hosts: Sequence[str], span_ns: tuple[int, int]
+    ) -> list[PastHostRow]:
+        """Return when nodes were heard of in each minute of a span."""
+        if not hosts:
+            return []
+        parameters = {"ids": list(hosts), "start_ns": span_ns[0], "end_ns": span_ns[1]}
+        return [PastHostRow(*row) for row in make_rows(self._pool.query(_HOST_MINUTES, parameters))]
+
+    def read_agents(self, since_ns: int) -> Mapping[str, AgentRow]:
+        """Return what agents said of themselves since a time, by node."""
+        rows = make_rows(self._pool.query(_AGENTS, {"since_ns": since_ns}))
+        return {row[0]: AgentRow(*row) for row in rows}
 
     def list_engine_series(
         self,

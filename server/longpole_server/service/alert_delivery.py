@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.notice import Notice, Thread
 from longpole_server.delivery.outbox import USUAL_PACE, Due, Outbox, Pace
+from longpole_server.delivery.picture import Picture
 from longpole_server.delivery.routing import USUAL_ROUTING, Routing
 from longpole_server.errors import DeliveryError, StoreError
 from longpole_server.model.alert import AlertEvent, AlertMessage, ChannelStatus, Delivery
@@ -30,6 +31,7 @@ _LONGEST_WAIT_S = 30.0
 _SHORTEST_WAIT_S = 0.05
 _STORE_RETRY_S = 1.0
 _MAX_EVENTS = 20_000
+_WITHOUT_RIGHT_S = 2.0
 
 
 class AlertDeliverer:
@@ -43,6 +45,8 @@ class AlertDeliverer:
         now_ns: Wall clock, UTC nanoseconds.
         pace: How fast people are told.
         routing: Who is told of what.
+        may_act: Tells whether this server is the one of several on the database that acts.
+        draw: Draws the evidence of an event.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class AlertDeliverer:
         now_ns: Callable[[], int] = time.time_ns,
         pace: Pace = USUAL_PACE,
         routing: Routing = USUAL_ROUTING,
+        may_act: Callable[[], bool] = lambda: True,
+        draw: Callable[[AlertEvent], Picture | None] = lambda _: None,
     ) -> None:
         self._channels = {channel.name: channel for channel in channels}
         self._writer = store.writer
@@ -64,6 +70,10 @@ class AlertDeliverer:
         self._inbox: list[AlertEvent] = []
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._draw = draw
+        self._pace = pace
+        self._routing = routing
+        self._may_act = may_act
         self._outbox = Outbox(self._channels, pace, routing)
         self._events: dict[str, AlertEvent] = {}
         self.num_failed = 0
@@ -109,7 +119,7 @@ class AlertDeliverer:
             self._writer.write_message(message)
             self._outbox.close_group(message)
         for due in self._outbox.list_due(self._now_ns()):
-            if self._stopping:
+            if self._stopping or not self._may_act():
                 return
             delivery = self._try_send(due)
             # Noted here first: a store that fails must not make it go out again and again.
@@ -198,6 +208,7 @@ class AlertDeliverer:
             self._titles(),
             self._base_url,
             thread=self._find_thread(message, events, channel),
+            draw=self._draw,
         )
 
     def _list_events(self, message: AlertMessage) -> tuple[AlertEvent, ...]:
@@ -231,6 +242,8 @@ class AlertDeliverer:
                 next_ns = self._outbox.next_due_ns(self._now_ns())
                 if next_ns is not None:
                     wait_s = (next_ns - self._now_ns()) / _NS_PER_S
+                if not self._may_act():
+                    wait_s = max(wait_s, _WITHOUT_RIGHT_S)
             except StoreError:
                 self.num_failed += 1
                 _logger.exception("alerts are delivered later")

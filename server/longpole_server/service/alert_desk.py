@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from longpole_server.delivery.channel import Channel
+from longpole_server.delivery.picture import Picture
 from longpole_server.delivery.settings import DeliverySettings
+from longpole_server.model.alert import AlertEvent
 from longpole_server.service.alert_book import StoredBook
 from longpole_server.service.alert_delivery import AlertDeliverer
 from longpole_server.service.alert_histories import HistoryReader
@@ -51,6 +53,7 @@ def open_alert_desk(
     on_change: Callable[[], None],
     clocks: Clocks | None = None,
     grace_s: float = GRACE_S,
+    draw: Callable[[AlertEvent], Picture | None] = lambda _: None,
 ) -> AlertDesk:
     """Wire the parts together.
 
@@ -63,6 +66,7 @@ def open_alert_desk(
         on_change: Told after alerts changed.
         clocks: In place of the real ones.
         grace_s: Seconds after the start in which nothing is judged by time.
+        draw: Draws the evidence of an event.
 
     Raises:
         StoreError: The database failed.
@@ -74,7 +78,10 @@ def open_alert_desk(
         titles=lambda: {rule.rule_id: rule.title for rule in book.rules},
         base_url=settings.base_url,
         now_ns=clocks.now_ns,
+        pace=settings.pace,
         routing=settings.routing,
+        may_act=sources.may_act,
+        draw=draw,
     )
     book.add_listener(deliverer.on_events)
     evaluator = AlertEvaluator(

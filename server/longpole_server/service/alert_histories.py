@@ -25,7 +25,14 @@ from longpole_server.model.gpu import GpuNow
 from longpole_server.model.run import RunState, RunSummary
 from longpole_server.model.step import Step
 from longpole_server.read import AttemptRow, Reader
-from longpole_server.read.alerts import AlertReader, GpuMinuteRow, ReplicaRow
+from longpole_server.read.alerts import (
+    AgentRow,
+    AlertReader,
+    GpuFaultRow,
+    GpuMinuteRow,
+    ReplicaRow,
+)
+from longpole_server.service.alert_hardware import PastHardware
 from longpole_server.service.conversions import make_run_facts
 from longpole_server.service.engine_steps import EngineStepsReader, RunPlace
 from longpole_server.service.memory import Memory
@@ -47,6 +54,8 @@ _MAX_REPLAYED_STEPS = 10_000
 _REPLAY_CHUNK = 250
 _DAY_NS = 86_400 * 10**9
 _MINUTE_NS = 60 * 10**9
+# Errors that a driver or an agent reports count for so long.
+_FAULTS_NS = 600 * 10**9
 # Where a run lies is looked up anew after so many seconds.
 _PLACE_S = 10.0
 _AT_MAX = 0.98
@@ -68,10 +77,12 @@ class Hardware:
     gpus: Mapping[str, GpuNow]
     minute: Mapping[str, GpuMinuteRow]
     hosts: Mapping[str, int]
+    faults: Mapping[str, GpuFaultRow]
+    agents: Mapping[str, AgentRow]
 
 
 class HistoryReader:
-    """Reads histories. Not thread-safe, apart from `read_attempts`.
+    """Reads histories. Not thread-safe, apart from `read_attempts` and `hardware`.
 
     Every method raises `StoreError` when the database fails.
 
@@ -95,6 +106,7 @@ class HistoryReader:
         self._runs = runs
         self._kept: OrderedDict[str, RunSteps] = OrderedDict()
         self._engines = EngineStepsReader(alert_reader)
+        self.hardware = PastHardware(reader, alert_reader)
         self._places = Memory()
 
     def list_steps(self, run_id: str, attempt: int) -> RunSteps:
@@ -180,6 +192,8 @@ class HistoryReader:
             {gpu.gpu_uuid: gpu for gpu in gpus},
             self._alert_reader.read_gpu_minute(now_ns - _MINUTE_NS),
             self._alert_reader.list_hosts(now_ns - _DAY_NS),
+            self._alert_reader.read_gpu_faults(now_ns - _FAULTS_NS),
+            self._alert_reader.read_agents(now_ns - _FAULTS_NS),
         )
 
     def list_gpus(self, run_id: str, attempt: int, hardware: Hardware) -> GpuGroup:
@@ -190,7 +204,12 @@ class HistoryReader:
             if gpu.attempt == attempt and gpu.until_ns is None
         }
         return GpuGroup(
-            _describe_gpu(hardware.gpus[uuid], gpu.role, hardware.minute.get(uuid))
+            _describe_gpu(
+                hardware.gpus[uuid],
+                gpu.role,
+                hardware.minute.get(uuid),
+                hardware.faults.get(uuid),
+            )
             for uuid, gpu in held.items()
             if uuid in hardware.gpus
         )
@@ -201,7 +220,9 @@ class HistoryReader:
         """Return the nodes of an attempt that sent samples of their own in the last day."""
         names = {gpu.host for gpu in gpus} | self._find_place(run_id, attempt).hosts
         return [
-            HostSeen(name, hardware.hosts[name]) for name in sorted(names) if name in hardware.hosts
+            _describe_host(name, hardware.hosts[name], hardware.agents.get(name))
+            for name in sorted(names)
+            if name in hardware.hosts
         ]
 
     def read_attempts(self, run_id: str) -> Iterator[tuple[RunContext, list[StepPoint]]]:
@@ -397,9 +418,30 @@ def _state_of_past(row: AttemptRow, following: AttemptRow) -> RunState:
     return "lost" if silent_s > STALLED_AFTER_S else "finished"
 
 
-def _describe_gpu(now: GpuNow, role: str, minute: GpuMinuteRow | None) -> GpuMinute:
+def _describe_host(name: str, newest_ns: int, agent: AgentRow | None) -> HostSeen:
+    if agent is None:
+        return HostSeen(name, newest_ns)
+    return HostSeen(
+        name, newest_ns, agent.spool_used_ratio, agent.disk_used_ratio, agent.num_dropped
+    )
+
+
+def _describe_gpu(
+    now: GpuNow, role: str, minute: GpuMinuteRow | None, fault: GpuFaultRow | None
+) -> GpuMinute:
+    xid = (fault.xid or 0) if fault is not None else None
+    ecc_errors = fault.ecc_errors if fault is not None else None
     if minute is None:
-        return GpuMinute(now.host, now.gpu_uuid, now.gpu_index, role, now.ts_ns, 0)
+        return GpuMinute(
+            now.host,
+            now.gpu_uuid,
+            now.gpu_index,
+            role,
+            now.ts_ns,
+            0,
+            xid=xid,
+            ecc_errors=ecc_errors,
+        )
     return GpuMinute(
         host=now.host,
         gpu_uuid=now.gpu_uuid,
@@ -415,4 +457,6 @@ def _describe_gpu(now: GpuNow, role: str, minute: GpuMinuteRow | None) -> GpuMin
             minute.num_throttled / minute.num_with_reasons if minute.num_with_reasons else None
         ),
         throttle_reasons=minute.throttle_reasons,
+        xid=xid,
+        ecc_errors=ecc_errors,
     )

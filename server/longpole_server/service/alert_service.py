@@ -167,7 +167,9 @@ class AlertService:
         if extra is not None:
             tried = make_rule(read_user_rule(extra))
             rules = (*(rule for rule in rules if rule.rule_id != tried.rule_id), tried)
-        alerts, _ = replay(rules, self._histories.read_attempts(run_id))
+        alerts, _ = replay(
+            rules, self._histories.read_attempts(run_id), self._histories.hardware.list_minutes
+        )
         return alerts
 
     def _check_is_users(self, rule_id: str) -> None:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from longpole_server.alerts.history import History, Moment, OwnState, RunContext, StepPoint
 from longpole_server.errors import NotFoundError
@@ -36,6 +37,7 @@ STUCK_AFTER_S = 120.0
 _DROPPED_WINDOW_S = 300.0
 _ALIVE = ("live", "stalled")
 _OUTLIVES_ITS_RUN = frozenset({"trainer.gone"})
+_Failed = TypeVar("_Failed", int, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,13 @@ class AlertSources:
         runs: Answers for runs.
         revisions: Says which runs have new steps.
         read_own: Reads the server's own figures.
+        may_act: Tells whether this server is the one of several on the database that acts.
     """
 
     runs: RunsReader
     revisions: Revisions
     read_own: Callable[[], OwnReading]
+    may_act: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class AlertEvaluator:
         self._runs = sources.runs
         self._revisions = sources.revisions
         self._read_own = sources.read_own
+        self._may_act = sources.may_act
         self._on_change = on_change
         self._now_ns = now_ns
         self._now_s = now_s
@@ -152,8 +157,16 @@ class AlertEvaluator:
     def process(self) -> None:
         """Do what is due now. The thread calls it; tests may call it without a thread."""
         begun_s = self._now_s()
-        changed = self._take_changed_runs()
-        num_events = sum(self._guard(lambda run=run: self._judge_steps(run)) for run in changed)
+        if not self._may_act():
+            self._ended_s = begun_s
+            return
+        num_events = 0
+        for run_id in self._take_changed_runs():
+            found = self._guard(lambda run_id=run_id: self._judge_steps(run_id), failed=None)
+            if found is None:
+                # Looked at again though nothing of it changes.
+                self._seen_revisions.pop(run_id, None)
+            num_events += found or 0
         if begun_s >= self._next_tick_s:
             self._next_tick_s = begun_s + _TICK_S
             num_events += self._guard(self._judge_time)
@@ -167,7 +180,7 @@ class AlertEvaluator:
         while not self._stop.wait(_POLL_S):
             self.process()
 
-    def _guard(self, work: Callable[[], int]) -> int:
+    def _guard(self, work: Callable[[], int], failed: _Failed = 0) -> "int | _Failed":
         try:
             return work()
         except NotFoundError:
@@ -175,7 +188,7 @@ class AlertEvaluator:
         except Exception:
             self._num_failed += 1
             _logger.exception("alert rules are judged again later")
-            return 0
+            return failed
 
     def _take_changed_runs(self) -> list[str]:
         """Return runs that changed; one that was judged just now has its turn a little later."""

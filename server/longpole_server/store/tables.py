@@ -60,6 +60,8 @@ _KIND_OF_QUANTITY: Mapping[str, pa.DataType] = MappingProxyType(
         "tensor_active_ratio": RATIO,
         "dram_active_ratio": RATIO,
         "cpu_utilization_ratio": RATIO,
+        "spool_used_ratio": RATIO,
+        "disk_used_ratio": RATIO,
         "power_watts": TENTHS,
         "energy_joules": THOUSANDTHS,
         "temperature_celsius": TENTHS,

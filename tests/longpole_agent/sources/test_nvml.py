@@ -55,6 +55,7 @@ def test_every_metric_of_a_gpu_in_its_unit(tmp_path: Path, make_child: MakeChild
             "hw.gpu.pcie.tx": 20 * MIB,
         }
     )
+    assert first.gpus["GPU-00000000"]["hw.gpu.ecc_uncorrected"] == 0
     # Activity is an average between two samples: the first has none.
     activity = {name for name in second.gpus["GPU-00000000"] if "active" in name or ".rx" in name}
     assert activity.isdisjoint(first.gpus["GPU-00000000"])
@@ -75,6 +76,31 @@ def test_changes_are_seen_live_and_per_gpu(tmp_path: Path, make_child: MakeChild
         assert [gpu["hw.gpu.utilization"] for gpu in sample.gpus.values()] == pytest.approx(
             [level / 100 for level in levels]
         )
+
+
+def test_errors_that_the_driver_reports_are_sent_once(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpus = [stub.add_device() for _ in range(2)]
+    child = make_child(stub.environment)
+    assert "hw.gpu.xid" not in child.sample(0).gpus["GPU-00000001"]
+    gpus[1].xid, gpus[0].ecc_uncorrected = 79, 3
+    gpus[1].error = GPU_IS_LOST
+    fallen = child.sample(10)
+    assert fallen.gpus["GPU-00000001"] == {"hw.gpu.xid": 79}, "told though it answers no more"
+    assert fallen.gpus["GPU-00000000"]["hw.gpu.ecc_uncorrected"] == 3
+    assert "GPU-00000001" not in child.sample(11).gpus
+
+
+def test_a_driver_without_events_or_ecc_is_no_trouble(
+    tmp_path: Path, make_child: MakeChild
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml", omit=["nvmlEventSetCreate"])
+    gpu = stub.add_device()
+    gpu.unsupported, gpu.xid = bits("ecc"), 79
+    sample = make_child(stub.environment).sample(0)
+    assert sample.gpus["GPU-00000000"].keys().isdisjoint({"hw.gpu.xid", "hw.gpu.ecc_uncorrected"})
 
 
 def test_processes_come_every_ten_seconds(tmp_path: Path, make_child: MakeChild) -> None:
@@ -98,7 +124,7 @@ def test_what_is_not_supported_is_asked_once_and_left_out(
 ) -> None:
     stub = NvmlStub(tmp_path / "nvml")
     gpu = stub.add_device()
-    gpu.unsupported = bits("utilization", "energy", "sm_clock", "processes", "gpm")
+    gpu.unsupported = bits("utilization", "energy", "sm_clock", "processes", "gpm", "ecc")
     child = make_child(stub.environment)
     for at_s in (0, 10, 20):
         sample = child.sample(at_s)

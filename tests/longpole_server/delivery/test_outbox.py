@@ -44,6 +44,33 @@ def test_events_of_a_run_within_the_wait_are_one_message():
     assert compose(outbox, wait_s(1_000)) == []
 
 
+def test_what_follows_a_message_about_a_run_is_gathered_for_longer():
+    outbox = Outbox(["slack"])
+    outbox.add_event(make_event(1, decided_ns=at(0), severity="warning"))
+    (first,) = compose(outbox, at(GROUP_WAIT_S))
+    for number, seconds in ((2, 40), (3, 70), (4, 100)):
+        outbox.add_event(make_event(number, decided_ns=at(seconds), severity="warning"))
+        assert compose(outbox, at(seconds + GROUP_WAIT_S)) == []
+    (second,) = compose(outbox, at(GROUP_WAIT_S + Pace().group_interval_s))
+    assert (len(first.event_ids), len(second.event_ids)) == (1, 3)
+    outbox.add_event(make_event(5, decided_ns=at(140), severity="critical"))
+    (grave,) = compose(outbox, at(140 + GROUP_WAIT_S))
+    assert grave.event_ids == ("event-5",), "what is graver does not wait"
+    outbox.add_event(make_event(6, decided_ns=at(160), severity="critical"))
+    assert compose(outbox, at(200)) == []
+
+
+def test_the_pace_of_a_run_survives_a_restart():
+    before = Outbox(["slack"])
+    before.add_event(make_event(1, decided_ns=at(0)))
+    (message,) = compose(before, at(GROUP_WAIT_S))
+    outbox = Outbox(["slack"])
+    outbox.add_message(message)
+    outbox.add_event(make_event(2, decided_ns=at(20)))
+    assert compose(outbox, at(60)) == []
+    assert len(compose(outbox, at(GROUP_WAIT_S + Pace().group_interval_s))) == 1
+
+
 def test_only_what_is_to_be_told_is_told_and_once():
     outbox = Outbox(["slack"])
     outbox.add_event(make_event(1, notify=False))

@@ -187,3 +187,32 @@ def test_gpus_and_hosts_of_the_last_minute(opened: OpenedStore, reader: AlertRea
     assert row.sm_active_ratio is None
     assert (row.num_with_reasons, row.num_throttled, row.throttle_reasons) == (30, 15, 0x40)
     assert reader.list_hosts(at(0)) == {"n0": at(59), "n1": at(58)}
+
+
+def test_what_drivers_and_agents_say_of_trouble(opened: OpenedStore, reader: AlertReader):
+    samples = [
+        GpuSample(
+            "n2",
+            "G2",
+            0,
+            BEGIN_NS + second * S,
+            xid=79 if second == 30 else None,
+            ecc_uncorrected_errors=5 + (second >= 40) if second % 10 == 0 else None,
+        )
+        for second in range(20, 61)
+    ]
+    hosts = [
+        HostSample("n2", at(30), spool_used_ratio=0.25, agent_dropped_total=2, disk_used_ratio=0.5),
+        HostSample("n2", at(40), spool_used_ratio=0.75, agent_dropped_total=6, disk_used_ratio=0.5),
+        HostSample("n2", at(41), cpu_utilization_ratio=0.5),
+    ]
+    opened.writer.write(Records(gpu_samples=samples, host_samples=hosts), "faults")
+    fault = reader.read_gpu_faults(at(0))["G2"]
+    assert (fault.xid, fault.num_xids, fault.ecc_errors) == (79, 1, 1)
+    agent = reader.read_agents(at(0))["n2"]
+    assert (agent.spool_used_ratio, agent.disk_used_ratio, agent.num_dropped) == (0.75, 0.5, 4)
+    gpus = reader.list_gpu_minutes(["G2"], (at(0), at(120)))
+    assert sum(row.num_samples for row in gpus) == 41
+    assert [row.xid for row in gpus if row.xid] == [79]
+    seen = reader.list_host_minutes(["n2"], (at(0), at(120)))
+    assert max(row.newest_ns for row in seen) == at(41)

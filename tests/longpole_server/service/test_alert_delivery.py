@@ -9,6 +9,7 @@ import pytest
 
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.notice import Notice
+from longpole_server.delivery.outbox import Pace
 from longpole_server.delivery.slack import SlackBot, SlackWebhook
 from longpole_server.errors import DeliveryError, StoreError
 from longpole_server.model.alert import AlertEvent, Delivery
@@ -45,6 +46,7 @@ def open_deliverer(
         lambda: {"loss.nan": "Loss is not a number"},
         "http://dashboard",
         bench.clock.now_ns,
+        Pace(group_interval_s=0.0),
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import History
 from longpole_server.alerts.rule import Judgement, Rule
+from longpole_server.errors import StoreError
 from longpole_server.model.alert import Alert
 from longpole_server.model.records import HostSample, Records
 from longpole_server.service.alert_book import StoredBook
-from longpole_server.service.alert_histories import HistoryReader
+from longpole_server.service.alert_histories import HistoryReader, RunSteps
 from longpole_server.service.alerting import AlertEvaluator, AlertSources, OwnReading
 from longpole_server.service.runs import RunsReader
 from support.alert_histories import make_rule
@@ -147,9 +148,49 @@ def test_a_gpu_that_vanishes_and_a_node_that_falls_silent(bench: ServiceBench, r
         ("gpu.lost", "firing"),
         ("node.silent", "firing"),
     ]
+    replayed = {(alert.rule, alert.entity.id) for alert in bench.service.alerts.replay(run_id)}
+    assert replayed == {("gpu.lost", f"{run_id}-1"), ("node.silent", run.host)}
     bench.write(Records(host_samples=[HostSample(run.host, BEGIN_NS + 190 * S)]))
     train(bench, run, [0.1], first=4, start_s=181.0)
     assert ("node.silent", "resolved") in states(judge(bench, run_id, 195.0))
+
+
+class BrokenOnce(HistoryReader):
+    """Fails at the first step that it is asked for, as when the database does."""
+
+    num_asked = 0
+
+    def update_steps(self, run_id: str, attempt: int) -> RunSteps:
+        self.num_asked += 1
+        if self.num_asked == 1:
+            raise StoreError("gone for a moment")
+        return super().update_steps(run_id, attempt)
+
+
+def test_a_step_whose_judging_failed_is_judged_again_though_nothing_changes(
+    bench: ServiceBench, run_id: str
+):
+    run = RunScript(run_id)
+    bench.write(run.start())
+    train(bench, run, [0.1, NAN])
+    runs = RunsReader(bench.reader, bench.revisions, LOST_AFTER_S, lambda _: (), bench.clock.now_ns)
+    book = StoredBook(bench.alert_store, bench.clock.now_ns)
+    evaluator = AlertEvaluator(
+        book,
+        BrokenOnce(bench.reader, bench.alert_store.reader, runs),
+        AlertSources(runs, bench.revisions, lambda: OwnReading(0, 0)),
+        lambda: None,
+        bench.clock.now_ns,
+        bench.clock.now_s,
+    )
+    evaluator.process()
+    for _ in range(3):
+        bench.clock.seconds += 5.0
+        evaluator.process()
+    assert evaluator.stats.num_failed == 1
+    assert ("loss.nan", "firing") in states(
+        [alert for alert in book.list_alerts() if alert.run_id == run_id]
+    )
 
 
 def test_state_is_rebuilt_after_a_restart(bench: ServiceBench, run_id: str):

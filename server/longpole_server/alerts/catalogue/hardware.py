@@ -2,13 +2,14 @@
 
 from longpole_server.alerts.detectors.hardware import (
     ClockSkew,
+    GpuFault,
     GpuIdle,
     GpuLost,
     GpuThrottled,
     NodeSilent,
+    SpoolFilling,
 )
 from longpole_server.alerts.detectors.own import DiskFilling, IngestDropping
-from longpole_server.alerts.detectors.unavailable import Unavailable
 from longpole_server.alerts.rule import Rule
 
 HARDWARE_RULES: tuple[Rule, ...] = (
@@ -31,10 +32,10 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         "GPU reports an XID error",
         "fault",
         "critical",
-        Unavailable("agents do not send XID events", ("XID events",)),
-        condition="the driver reports an XID error or an uncorrected ECC error",
-        summary="GPU {entity} reported XID {value}.",
-        cause="A fault of the GPU, its memory or the program on it; the number says which.",
+        GpuFault(),
+        condition="the driver reported an XID error or an uncorrected memory error in ten minutes",
+        summary="The driver reports {said} of GPU {entity}.",
+        cause="A fault of {whose}; NVIDIA's list of XID numbers says which.",
         first_look="dmesg on the node, and the driver's list of XID numbers.",
         entity_kind="gpu",
         trigger="time",
@@ -104,9 +105,12 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         "Agent's spool fills up",
         "fault",
         "warning",
-        Unavailable("the agents' own counters are not kept", ("longpole.agent.spool.bytes",)),
-        condition="an agent's spool is 80 % full",
-        summary="The spool on {entity} is {value} full.",
+        SpoolFilling(),
+        condition=(
+            "an agent's spool is 80 % full, the disk under it 95 %, or it dropped batches in ten "
+            "minutes"
+        ),
+        summary="On {entity} {what}.",
         cause="The agent cannot reach the server, or the server does not keep up.",
         first_look="The agent's log, and the server's ingest counters.",
         entity_kind="host",

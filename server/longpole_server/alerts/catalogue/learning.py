@@ -21,12 +21,17 @@ LEARNING_RULES: tuple[Rule, ...] = (
         "warning",
         RewardJump(
             RobustJump(
-                "reward_mean", "above", deviations=5.0, min_change=0.05, min_change_of_median=0.25
+                "reward_mean",
+                "above",
+                deviations=6.0,
+                min_change=0.1,
+                min_change_of_median=0.30,
+                sudden=4,
             )
         ),
         condition=(
-            "the mean reward is 5 robust deviations above its last 50 steps for three steps, or "
-            "the samples' rewards fall into two groups where they had one peak"
+            "the mean reward is within a few steps 6 robust deviations above its last 50, or the "
+            "samples' rewards fall into two groups where they had one peak"
         ),
         summary="Reward: {what} ({value}, usual was {baseline}).",
         cause="Often reward hacking: the policy found what the reward pays for and nobody meant.",

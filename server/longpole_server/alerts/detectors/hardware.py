@@ -36,6 +36,57 @@ class GpuLost:
         return compare(silent_s, self.fire, self.clear, self.unit, words={"gpu": gpu.label})
 
 
+# XID errors that the program on the GPU caused, not the GPU: NVIDIA's list names them so.
+_OF_PROGRAMS = frozenset({13, 31, 43, 45, 68})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """The driver reported an XID error, or memory errors that could not be corrected."""
+
+    fire: float | None = 0.0
+    clear: float | None = 0.0
+    unit: str = "1"
+    reads: tuple[str, ...] = ("xid", "ecc_uncorrected_errors")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge one GPU; the value is the XID, else the number of memory errors."""
+        gpu = history.gpu
+        if gpu is None or (gpu.xid is None and gpu.ecc_errors is None):
+            return not_judgeable("its driver's errors are not reported", self.unit)
+        xid, errors = gpu.xid or 0, gpu.ecc_errors or 0
+        said = [f"XID {xid}"] if xid else []
+        said += [f"{errors} uncorrected memory errors"] if errors else []
+        whose = "the program on it" if xid in _OF_PROGRAMS and not errors else "the GPU or its link"
+        words = {"gpu": gpu.label, "said": " and ".join(said), "whose": whose}
+        return compare(float(xid or errors), 0.0, 0.0, self.unit, words=words)
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolFilling:
+    """An agent's spool or the disk under it fills up, or it dropped what it could not keep."""
+
+    fire: float = 0.80
+    clear: float = 0.60
+    disk_fire: float = 0.95
+    unit: str = "ratio"
+    reads: tuple[str, ...] = ("spool_used_ratio", "disk_used_ratio", "agent_dropped_total")
+
+    def judge(self, history: History) -> Judgement:
+        """Judge the agent of one node; what it dropped counts as a spool that is full."""
+        host = history.host
+        if host is None or host.spool_used_ratio is None:
+            return not_judgeable("its agent does not say how full its spool is", self.unit)
+        if host.num_dropped:
+            words = {"what": f"the agent dropped {host.num_dropped:,} batches in the last minutes"}
+            return compare(1.0, self.fire, self.clear, self.unit, words=words)
+        if (host.disk_used_ratio or 0.0) > self.disk_fire:
+            words = {"what": f"the disk under the agent's spool is {host.disk_used_ratio:.0%} full"}
+            return compare(1.0, self.fire, self.clear, self.unit, words=words)
+        words = {"what": f"the agent's spool is {host.spool_used_ratio:.0%} full"}
+        return compare(host.spool_used_ratio, self.fire, self.clear, self.unit, words=words)
+
+
 @dataclass(frozen=True, slots=True)
 class GpuThrottled:
     """A GPU whose clock is held back by heat or by its power supply."""

@@ -1,6 +1,6 @@
 """A leak is a floor that rises: what an engine still holds at rest, from step to step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from longpole_server.alerts.detectors.leak_floors import (
@@ -52,7 +52,8 @@ class KvLeak:
         min_settled: Points after these in which the rise must go on.
         persistence: The least slope of a later part, as a part of the whole slope.
         settled_p: One-sided p-value that the rise goes on after these steps.
-        urgent_steps: A KV pool that is full in so few steps is not waited for.
+        urgent_steps: A KV pool that is full in so few steps is not waited for, where something
+            else speaks for a leak as well: a cache that gives way when it must fills a pool too.
         urgent_ratio: Nor is one that is taken by less than this.
         given_back: Part of the pool to which the floor must have come back to be over.
     """
@@ -90,7 +91,7 @@ class KvLeak:
         floors = _list_floors(history, replica)
         if not floors:
             return not_judgeable(_why_no_floor(history, replica), self.unit)
-        found = [(each, self.find_rise(each)) for each in floors]
+        found = [(each, self._find_in(history, replica, each)) for each in floors]
         _keep(history, replica, self.min_points, found)
         p_values = self._read_family(history)
         leaks = [
@@ -103,8 +104,21 @@ class KvLeak:
             return self._report(history, worst, rise)
         return self._explain(floors)
 
-    def find_rise(self, floors: Floors) -> _Rise | None:
-        """Return the clearest stretch of a floor that rises as a leak's does, None without any."""
+    def _find_in(self, history: History, replica: str, floors: Floors) -> _Rise | None:
+        def is_backed(since_step: int) -> bool:
+            return bool(find_support(history.steps, replica, since_step).words)
+
+        return self.find_rise(floors, is_backed)
+
+    def find_rise(
+        self, floors: Floors, is_backed: Callable[[int], bool] = lambda _: False
+    ) -> _Rise | None:
+        """Return the clearest stretch of a floor that rises as a leak's does, None without any.
+
+        Args:
+            floors: Of one pool.
+            is_backed: Tells whether anything else speaks for a leak since a step.
+        """
         points = floors.points
         if len(points) < self.min_points:
             return None
@@ -112,7 +126,7 @@ class KvLeak:
         best: _Rise | None = None
         for length in lengths:
             stretch = points[-length:]
-            trend = self._measure(floors, stretch)
+            trend = self._measure(floors, stretch, is_backed)
             if trend is None or (best is not None and trend.p_value >= best.p_value):
                 continue
             best = _Rise(stretch, trend, trend.p_value)
@@ -120,7 +134,9 @@ class KvLeak:
             return None
         return _Rise(best.points, best.trend, min(1.0, best.p_value * len(lengths)))
 
-    def _measure(self, floors: Floors, points: Sequence[FloorPoint]) -> Trend | None:
+    def _measure(
+        self, floors: Floors, points: Sequence[FloorPoint], is_backed: Callable[[int], bool]
+    ) -> Trend | None:
         """Return the trend of a stretch, None when it is not one of a leak."""
         third = max(1, len(points) // 3)
         begin, end = _middle(points[:third]), _middle(points[-third:])
@@ -129,10 +145,12 @@ class KvLeak:
         # What is quick to see comes first.
         slope, middle = _slope_of(points), len(points) // 2
         begun, later = _slope_of(points[: middle + 1]), _slope_of(points[middle:])
-        if (
-            slope * (points[-1].step - points[0].step) < self.min_rise
-            or later < self.persistence * max(begun, slope)
-            or not self._goes_on(floors, points, slope, is_constant=later >= 0.8 * begun)
+        rise = slope * (points[-1].step - points[0].step)
+        if rise < self.min_rise or later < self.persistence * max(begun, slope):
+            return None
+        is_urgent = later >= 0.8 * begun and self._is_urgent(floors, points, slope)
+        if not self._goes_on(floors, points, slope) and not (
+            is_urgent and is_backed(points[0].step)
         ):
             return None
         trend = _trend_of(points)
@@ -151,20 +169,19 @@ class KvLeak:
         is_rising = trend.tau >= self.min_tau and trend.slope_low > 0
         return is_rising and trend.rise >= self.min_rise * floors.capacity
 
-    def _goes_on(
-        self, floors: Floors, points: Sequence[FloorPoint], slope: float, *, is_constant: bool
-    ) -> bool:
+    def _goes_on(self, floors: Floors, points: Sequence[FloorPoint], slope: float) -> bool:
         """Tell whether the rise goes on after the steps in which an engine climbs to a plateau."""
         settled = [each for each in points if each.step > floors.begun_step + self.settled_after]
-        if len(settled) >= self.min_settled:
-            return (
-                _slope_of(settled) >= self.persistence * slope
-                and _trend_of(settled).p_value <= self.settled_p
-            )
+        return (
+            len(settled) >= self.min_settled
+            and _slope_of(settled) >= self.persistence * slope
+            and _trend_of(settled).p_value <= self.settled_p
+        )
+
+    def _is_urgent(self, floors: Floors, points: Sequence[FloorPoint], slope: float) -> bool:
         level = points[-1].ratio
         return (
             floors.pool == KV
-            and is_constant
             and level >= self.urgent_ratio
             and (1.0 - level) / slope <= self.urgent_steps
         )
@@ -182,7 +199,7 @@ class KvLeak:
             marker = f"{_KEPT}/{entity.id}"
             if marker not in newest.figures:
                 floors = _list_floors(history, entity.id)
-                found = [(each, self.find_rise(each)) for each in floors]
+                found = [(each, self._find_in(history, entity.id, each)) for each in floors]
                 _keep(history, entity.id, self.min_points, found)
             for pool in POOL_LABELS:
                 p_value = newest.figures.get(f"{marker}/{pool}")

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -25,6 +25,8 @@ POOL_LABELS: Mapping[str, str] = MappingProxyType(
 )
 # A phase counts as usual when it is seen in so much of the steps of the most usual one.
 _USUAL = 0.8
+# Newest steps by which that is told.
+_PHASE_STEPS = 40
 # A change of the pool's size below this is rounding.
 _RESIZED = 0.01
 # Part of a floor's rise that it must lose to have been given back, and the least of the pool.
@@ -179,23 +181,23 @@ def _read_pool(
     Of memory it is the lowest: in others somebody works with it.
     """
     since = restarts[-1] if restarts else None
-    counted = [each for each in engines if since is None or each[0] >= since] or engines
-    seen = Counter(
-        rest.phase for _, engine in counted[-40:] for rest in engine.rests if read(rest) is not None
-    )
-    if not seen:
+    levels: defaultdict[tuple[str, str], list[_Level]] = defaultdict(list)
+    for step, engine in engines:
+        for rest in engine.rests:
+            value = read(rest)
+            if value is not None:
+                levels[rest.stage, rest.sleep].append(_Level(step, *value))
+    if not levels:
         return []
+    counted = [step for step, _ in engines if since is None or step >= since]
+    first = counted[-_PHASE_STEPS:][0] if counted else engines[-_PHASE_STEPS:][0][0]
+    seen = {phase: sum(each.step >= first for each in found) for phase, found in levels.items()}
     most = max(seen.values())
-    levels: dict[tuple[str, str], list[_Level]] = {}
-    for phase in sorted(phase for phase, count in seen.items() if count >= _USUAL * most):
-        levels[phase] = [
-            _Level(step, *value)
-            for step, engine in engines
-            for rest in engine.rests
-            if rest.phase == phase and (value := read(rest)) is not None
-        ]
+    usual = [levels[phase] for phase in sorted(seen) if seen[phase] >= max(1.0, _USUAL * most)]
+    if not usual:
+        return []
     choose = min if is_lowest else max
-    return choose(levels.values(), key=lambda each: _middle_of_last(each))
+    return choose(usual, key=_middle_of_last)
 
 
 def _middle_of_last(levels: Sequence[_Level]) -> float:

@@ -14,6 +14,8 @@ from longpole_server.model.alert import Comparison
 
 # A short past knows its own scatter badly: limits by ten steps are 1.64 times as wide as by fifty.
 _SHORT_PAST = 8.0
+# The part of a change that must be new.
+_SUDDEN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class RobustJump:
         sustained: So many newest steps that all lie beyond every step of the past are a jump too,
             where scatter hides it: their median must be `sustained_change` of the past's away.
             0 switches it off, for figures that are meant to rise.
+        sudden: Half of the change must have come within about so many newest steps: what grows
+            little by little is no jump, wherever it comes from. 0 asks for nothing.
     """
 
     metric: str
@@ -49,6 +53,7 @@ class RobustJump:
     min_steps: int = 10
     sustained: int = 0
     sustained_change: float = 0.4
+    sudden: int = 0
     fire: float | None = None
     clear: float | None = None
 
@@ -70,10 +75,21 @@ class RobustJump:
                 f"{len(past)} of {self.min_steps} earlier steps are known", self.unit
             )
         judgement = self._judge_by(past, value)
+        every = read_series(history.steps[-reach - 1 :], self.metric).values
+        if judgement.firing and self.sudden:
+            return self._judge_sudden(every, judgement)
         if judgement.firing or not self.sustained:
             return judgement
-        every = read_series(history.steps[-reach - 1 :], self.metric).values
         return self._judge_sustained(every, judgement)
+
+    def _judge_sudden(self, every: Sequence[float], judgement: Judgement) -> Judgement:
+        before = every[-self.sudden - 3 : -self.sudden]
+        usual = judgement.baseline
+        if not before or usual is None or _share_of(every[-1], usual, before) >= _SUDDEN:
+            return judgement
+        return replace(
+            judgement, firing=False, quiet_because="it came there little by little, not in a jump"
+        )
 
     def _judge_sustained(self, every: Sequence[float], judgement: Judgement) -> Judgement:
         recent = every[-self.sustained :]
@@ -127,3 +143,8 @@ class RobustJump:
         median = statistics.median(past)
         choose = max if self.comparison == "above" else min
         return choose(median, led), deviation
+
+
+def _share_of(value: float, usual: float, before: Sequence[float]) -> float:
+    """Return which part of the way from the usual to a value came after some steps."""
+    return (value - statistics.median(before)) / (value - usual)

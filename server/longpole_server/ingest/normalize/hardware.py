@@ -11,8 +11,17 @@ from longpole_server.ingest.normalize.points import NumberPoint
 from longpole_server.ingest.normalize.sender import Sender, read_owner
 from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample, Records
 
-_PREFIXES = ("hw.", "system.", gpus.PROCESS_GPU_MEMORY)
-_INTEGER_COLUMNS = frozenset({"memory_used_bytes", "memory_total_bytes", "clocks_event_reasons"})
+_PREFIXES = ("hw.", "system.", gpus.PROCESS_GPU_MEMORY, gpus.AGENT_PREFIX)
+_INTEGER_COLUMNS = frozenset(
+    {
+        "memory_used_bytes",
+        "memory_total_bytes",
+        "clocks_event_reasons",
+        "xid",
+        "ecc_uncorrected_errors",
+        "agent_dropped_total",
+    }
+)
 _UNKNOWN_INDEX = -1
 _GPU = "gpu"
 # Points that say which part of a whole they count; only the whole, or what is used, is kept.
@@ -29,6 +38,9 @@ _HOST_COLUMNS = {
     gpus.HOST_CPU_UTILIZATION: "cpu_utilization_ratio",
     gpus.HOST_MEMORY_USAGE: "memory_used_bytes",
     gpus.HOST_MEMORY_LIMIT: "memory_total_bytes",
+    gpus.AGENT_SPOOL_UTILIZATION: "spool_used_ratio",
+    gpus.AGENT_DISK_UTILIZATION: "disk_used_ratio",
+    gpus.AGENT_DROPPED: "agent_dropped_total",
 }
 _NETWORK_COLUMNS = {
     "receive": "network_receive_bytes_per_s",

@@ -2,12 +2,14 @@ from typing import Any
 
 from longpole_server.alerts.detectors.hardware import (
     ClockSkew,
+    GpuFault,
     GpuIdle,
     GpuLost,
     GpuThrottled,
     NodeSilent,
+    SpoolFilling,
 )
-from longpole_server.alerts.history import History
+from longpole_server.alerts.history import History, HostSeen
 from longpole_server.model.diagnosis import Entity
 from support.alert_histories import history_at, make_gpu, make_host, make_own
 
@@ -61,3 +63,29 @@ def test_a_clock_that_is_ahead_is_told_from_one_that_is_behind():
     judgement = ClockSkew().judge(look(NODE, hosts=[make_host(60)]))
     assert not judgement.firing
     assert "behind or delayed" in (judgement.quiet_because or "")
+
+
+def test_what_a_driver_reports_fires_and_says_whose_fault_it_is():
+    fallen = GpuFault().judge(look(FIRST, gpus=[make_gpu(0, xid=79)]))
+    assert fallen.firing
+    assert (fallen.words["said"], fallen.words["whose"]) == ("XID 79", "the GPU or its link")
+    program = GpuFault().judge(look(FIRST, gpus=[make_gpu(0, xid=31, ecc_errors=0)]))
+    assert program.words["whose"] == "the program on it"
+    memory = GpuFault().judge(look(FIRST, gpus=[make_gpu(0, xid=0, ecc_errors=2)]))
+    assert memory.words["said"] == "2 uncorrected memory errors"
+    assert GpuFault().judge(look(FIRST, gpus=[make_gpu(0, xid=0)])).cleared
+    assert not GpuFault().judge(look(FIRST, gpus=[make_gpu(0)])).is_judged
+
+
+def judge_agent(**fields: Any) -> Any:
+    host = HostSeen("node-0", 0, **fields)
+    return SpoolFilling().judge(look(NODE, hosts=[host]))
+
+
+def test_an_agent_that_cannot_keep_what_it_is_given():
+    assert judge_agent(spool_used_ratio=0.9).firing
+    assert judge_agent(spool_used_ratio=0.1).cleared
+    assert judge_agent(spool_used_ratio=0.1, num_dropped=3).firing
+    full = judge_agent(spool_used_ratio=0.1, disk_used_ratio=0.97)
+    assert full.words["what"] == "the disk under the agent's spool is 97% full"
+    assert not judge_agent().is_judged

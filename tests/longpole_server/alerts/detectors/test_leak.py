@@ -64,9 +64,20 @@ def test_ten_points_are_not_enough_in_an_engines_first_steps():
     assert few.quiet_because == "not judgeable: 7 of 10 steps with a rest are known"
 
 
-def test_a_pool_that_is_full_in_a_moment_is_not_waited_for():
-    judgement = judge([rest_point(step, 0.05 * step) for step in range(1, 13)])
-    assert judgement.firing
+def under_load(point: StepPoint, preemptions: float) -> StepPoint:
+    """The same step, with as much running as ever."""
+    engines = {
+        name: replace(engine, preemptions=preemptions, running_mean=64.0, context_mean=2_000.0)
+        for name, engine in point.engines.items()
+    }
+    return replace(point, engines=engines)
+
+
+def test_a_pool_that_is_full_in_a_moment_is_not_waited_for_when_more_speaks_for_a_leak():
+    points = [rest_point(step, 0.05 * step) for step in range(1, 13)]
+    assert not judge(points).firing, "a cache that gives way fills a pool as quickly"
+    assert judge([under_load(each, 5.0 * each.step.step) for each in points]).firing
+    assert not judge([under_load(each, 5.0) for each in points]).firing
 
 
 def test_a_standing_engine_says_nothing_new():

@@ -182,8 +182,21 @@ def test_a_trainer_may_log_a_name_that_looks_like_hardware() -> None:
     assert [point.name for point in records.metric_points] == ["system.tps"]
 
 
-def test_the_agents_own_counters_are_ignored() -> None:
-    records = Feed().metrics(AGENT, [otlp.counter("longpole.agent.dropped", [(1, 0, {})])], at_s=1)
+def test_what_an_agent_says_of_its_spool_belongs_to_its_node() -> None:
+    metrics = [
+        otlp.gauge("longpole.agent.spool.utilization", [(1, 0.5, {})]),
+        otlp.gauge("longpole.agent.disk.utilization", [(1, 0.25, {})]),
+        otlp.counter("longpole.agent.dropped", [(1, 3, {})]),
+    ]
+
+    (sample,) = Feed().metrics(AGENT, metrics, at_s=1).host_samples
+
+    assert (sample.spool_used_ratio, sample.disk_used_ratio) == (0.5, 0.25)
+    assert sample.agent_dropped_total == 3
+
+
+def test_the_agents_other_counters_are_ignored() -> None:
+    records = Feed().metrics(AGENT, [otlp.counter("longpole.agent.received", [(1, 0, {})])], at_s=1)
 
     assert len(records) == 0
 
