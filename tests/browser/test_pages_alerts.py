@@ -176,3 +176,24 @@ def test_alerts_are_readable_on_a_phone(page: Page, server: FakeServer) -> None:
     box = button.bounding_box()
     assert box is not None
     assert box["height"] >= 36
+
+
+def test_a_rule_is_tried_saved_and_deleted(page: Page, own: FakeServer) -> None:
+    open_alerts(page, own)
+    page.locator("#alerts-rule-new").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("A rule of your own")
+    page.locator("#alerts-rule-save").click()
+    expect(page.locator("#alerts-rule-refused")).to_contain_text("metric must be a text")
+    page.locator("#alerts-rule-metric").fill("step_duration_s")
+    page.locator("#alerts-rule-threshold").fill("90")
+    page.locator("#alerts-rule-title").fill("Steps take too long")
+    page.locator("#alerts-rule-try").click()
+    expect(page.locator("#alerts-rule-tried")).to_contain_text("It would")
+    page.locator("#alerts-rule-save").click()
+    expect(dialog).to_be_hidden()
+    entry = page.locator("#alerts-rules .lp-rule", has_text="user.step-duration-s-above")
+    expect(entry).to_contain_text("Steps take too long")
+    entry.locator("summary").click()
+    entry.get_by_role("button", name="Delete").click()
+    expect(entry).to_have_count(0)

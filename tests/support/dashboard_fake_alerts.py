@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.silences import read_silence
-from longpole_server.alerts.user_rules import read_user_rule
+from longpole_server.alerts.user_rules import make_rule, read_user_rule
 from longpole_server.errors import NotFoundError
 from longpole_server.model.alert import (
     Acknowledgement,
@@ -50,7 +50,8 @@ class FakeAlerts:
         return found[offset : offset + limit]
 
     def list_rules(self) -> Sequence[RuleStatus]:
-        return [describe_rule(rule, self.inputs.get(rule.rule_id, [])) for rule in BUILT_IN_RULES]
+        rules = [*BUILT_IN_RULES, *map(make_rule, self.user_rules.values())]
+        return [describe_rule(rule, self.inputs.get(rule.rule_id, [])) for rule in rules]
 
     def save_rule(self, document: Mapping[str, object], rule_id: str | None = None) -> UserRule:
         rule = read_user_rule(document, rule_id)
@@ -91,4 +92,8 @@ class FakeAlerts:
         raise NotFoundError(f"no alert {alert_id!r}")
 
     def replay(self, run_id: str, extra: Mapping[str, object] | None = None) -> Sequence[Alert]:
-        return self.list_alerts(run_id=run_id)
+        found = list(self.list_alerts(run_id=run_id))
+        if extra is not None:
+            rule = read_user_rule(extra)
+            found += [replace(alert, rule=rule.rule_id) for alert in found]
+        return found

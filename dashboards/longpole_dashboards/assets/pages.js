@@ -95,7 +95,7 @@
       const triggered = window.dash_clientside.callback_context.triggered_id;
       const keep = Array(7).fill(NO_UPDATE());
       if (triggered === "alerts-cancel" || triggered === "alerts-done") return [false, ...keep];
-      if (!ask || triggered !== "alerts-ask" || ask.act === "lift") return [NO_UPDATE(), ...keep];
+      if (!ask || triggered !== "alerts-ask" || ["lift", "delete"].includes(ask.act)) return [NO_UPDATE(), ...keep];
       const silences = ask.act === "silence";
       window.requestAnimationFrame(() => window.requestAnimationFrame(() => showScopes(ask)));
       return [

@@ -107,6 +107,7 @@ def _about(rule: RuleStatus) -> Component:
                     ),
                     html.Span("" if rule.built_in else "made by a user", className="lp-fact"),
                     html.Span(className="lp-spring"),
+                    None if rule.built_in else _delete_button(rule),
                     silence,
                 ],
                 className="lp-alert-foot",
@@ -116,6 +117,15 @@ def _about(rule: RuleStatus) -> Component:
                 className="lp-alert-advice",
             ),
         ]
+    )
+
+
+def _delete_button(rule: RuleStatus) -> Component:
+    return html.Button(
+        "Delete",
+        className="lp-button",
+        title="Delete this rule; its open alerts end",
+        **attributes(data_act="delete", data_rule=rule.rule_id),
     )
 
 

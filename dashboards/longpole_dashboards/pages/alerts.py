@@ -16,6 +16,7 @@ from longpole_dashboards.pages.alerts_actions import (
 )
 from longpole_dashboards.pages.alerts_panels import GROUP, PANELS
 from longpole_dashboards.pages.alerts_reading import RULE_STATES, STATES
+from longpole_dashboards.pages.alerts_rule_form import register_rule_form, rule_dialog
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import group_stores, notice_slot, register_group
 from longpole_dashboards.shell import register_choices
@@ -89,16 +90,18 @@ def layout(query: Query) -> Component:
             ),
             panel(
                 "Rules",
-                html.Div(id="alerts-rules"),
+                [html.Div(id="alerts-rules-said"), html.Div(id="alerts-rules")],
                 hint="What each rule looks at, what it saw last, and why it is quiet.",
                 aside=html.Span(id="alerts-rules-aside"),
                 controls=(
+                    html.Button("New rule", id="alerts-rule-new", className="lp-text-button"),
                     choice(
                         "alerts-rules-state", _RULE_LABELS, query.text("rules") or RULE_STATES[0]
                     ),
                 ),
             ),
             action_dialog(),
+            rule_dialog(),
         ],
         className="lp-page lp-page-alerts",
     )
@@ -109,3 +112,4 @@ def register(app: Dash, reader: Reader) -> None:
     register_group(app, reader, PANELS)
     register_choices(app, ALERTS_PATH, _CHOICES)
     register_actions(app, reader, (GROUP,))
+    register_rule_form(app, reader)

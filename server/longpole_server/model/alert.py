@@ -18,6 +18,17 @@ RuleKind = Literal["trend", "fault"]
 Trigger = Literal["step", "time"]
 Comparison = Literal["above", "below"]
 InputState = Literal["firing", "pending", "quiet", "not_judgeable"]
+# Figures of a step that rules read beside logged scalars and canonical metrics.
+STEP_FIGURES = (
+    "step_duration_s",
+    "throughput_tokens_per_s_per_gpu",
+    "tokens_total",
+    "mfu_actor",
+    "mfu_infer",
+    "mfu_step",
+    "unattributed_s",
+    "engines/running",
+)
 
 
 @dataclass(frozen=True, slots=True)

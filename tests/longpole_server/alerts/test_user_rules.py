@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.evaluation import evaluate
+from longpole_server.alerts.inputs import _OF_STEP
 from longpole_server.alerts.user_rules import make_rule, read_user_rule
 from longpole_server.errors import BadRequestError
+from longpole_server.model.alert import STEP_FIGURES
 from support.alert_histories import history_of, points_of
 
 GOOD: dict[str, Any] = {"metric": "critic/score/mean", "comparison": "below", "threshold": 0.1}
@@ -66,3 +68,7 @@ def test_nothing_but_a_clear_refusal_comes_of_anything(document: dict[str, Any])
         make_rule(read_user_rule({**GOOD, **document}))
     except BadRequestError as error:
         assert error.message
+
+
+def test_every_figure_of_a_step_is_offered():
+    assert set(STEP_FIGURES) == set(_OF_STEP)
