@@ -51,8 +51,11 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         "fault",
         "critical",
         ReplicaGone(),
-        condition="a replica that worked in the steps before finished no sample in two steps",
-        summary="Replica {entity} finished no sample in {value}; {others} others did.",
+        condition=(
+            "a replica that worked in the steps before finished no sample in two steps, or its "
+            "engine reports nothing where samples name no replica"
+        ),
+        summary="Replica {entity} did nothing in {value}; {others} others did.",
         cause="Its process died or no requests are routed to it.",
         first_look="The replica's log and its GPUs: memory still held, or gone with the process.",
         entity_kind="replica",

@@ -2,15 +2,30 @@
 
 import itertools
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longpole_server.alerts.detectors.threshold import compare
-from longpole_server.alerts.history import History, SampleCounts
+from longpole_server.alerts.history import History, SampleCounts, StepPoint
 from longpole_server.alerts.rule import Judgement, not_judgeable
 
 # Newest steps that are looked at.
 _PAST_STEPS = 60
+# Where others were scraped so often in a step, one that was not is silent.
+_TELLING_SCRAPES = 3
 _NO_SAMPLES = "samples are not reported"
+
+
+def _list_reporting(points: Sequence[StepPoint]) -> list[set[str]]:
+    """Return the replicas whose engine was scraped, of the steps long enough to tell."""
+    scrapes = [
+        {name: engine.num_scrapes for name, engine in point.engines.items()} for point in points
+    ]
+    return [
+        {name for name, count in counts.items() if count}
+        for counts in scrapes
+        if max(counts.values(), default=0) >= _TELLING_SCRAPES
+    ]
 
 
 def _newest_samples(history: History) -> SampleCounts | None:
@@ -30,19 +45,26 @@ class ReplicaGone:
     clear: float = 0.0
     unit: str = "steps"
     min_steps: int = 3
-    reads: tuple[str, ...] = ("samples by replica",)
+    reads: tuple[str, ...] = ("samples by replica", "series of each replica's engine")
 
     def judge(self, history: History) -> Judgement:
-        """Judge one replica; the value is the number of steps without a sample of it."""
-        counts = [
-            point.samples for point in history.steps[-_PAST_STEPS:] if point.samples is not None
+        """Judge one replica; the value is the number of steps without a sample of it.
+
+        Where samples do not name their replica, an engine that reports nothing any more is gone.
+        """
+        points = history.steps[-_PAST_STEPS:]
+        named = [
+            {each.replica for each in point.samples.replicas}
+            for point in points
+            if point.samples is not None
         ]
-        if not counts or not counts[-1].replicas:
-            return not_judgeable("samples do not name their replica", self.unit)
-        working = [
-            any(each.replica == history.entity.id for each in count.replicas)
-            for count in counts[-20:]
-        ]
+        if not named or not named[-1]:
+            named = _list_reporting(points)
+        if not named or not named[-1]:
+            return not_judgeable(
+                "samples do not name their replica, and no engine reports", self.unit
+            )
+        working = [history.entity.id in names for names in named[-20:]]
         if sum(working) < self.min_steps:
             return not_judgeable("it has not worked long enough to be missed", self.unit)
         missing = 0
@@ -50,7 +72,7 @@ class ReplicaGone:
             if worked:
                 break
             missing += 1
-        others = len(counts[-1].replicas)
+        others = len(named[-1])
         return compare(
             float(missing), self.fire, self.clear, self.unit, words={"others": str(others)}
         )

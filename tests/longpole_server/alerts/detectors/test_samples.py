@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from longpole_server.alerts.detectors.samples import (
     SyncFailed,
 )
 from longpole_server.alerts.detectors.staleness import StaleDrops
-from longpole_server.alerts.history import History
+from longpole_server.alerts.engines import EngineStep
+from longpole_server.alerts.history import History, StepPoint
+from longpole_server.alerts.rule import Judgement
 from longpole_server.model.diagnosis import Entity
 from support.alert_histories import history_of, make_counts, make_point
 
@@ -40,6 +43,24 @@ def test_a_replica_is_gone_after_two_steps_without_a_sample(
 ):
     history = look(steps).focus(Entity("replica", "b"))
     assert ReplicaGone().judge(history).firing == fires
+
+
+def with_engines(step: int, **scrapes: int) -> StepPoint:
+    engines = {name: EngineStep(name, count) for name, count in scrapes.items()}
+    return replace(make_point(step), engines=engines)
+
+
+def test_an_engine_that_reports_nothing_more_is_gone_where_samples_name_no_replica():
+    alive = [with_engines(step, a=20, b=20) for step in range(1, 6)]
+    silent = [with_engines(6, a=20, b=0), with_engines(7, a=20)]
+    short = [with_engines(6, a=1), with_engines(7, a=1)]
+
+    def judge(points: list[StepPoint]) -> Judgement:
+        return ReplicaGone().judge(history_of(points).focus(Entity("replica", "b")))
+
+    assert judge([*alive, *silent]).firing
+    assert not judge([*alive, silent[0]]).firing
+    assert not judge([*alive, *short]).firing, "steps too short to be scraped say nothing"
 
 
 def test_samples_without_a_score_after_there_were_scores():
