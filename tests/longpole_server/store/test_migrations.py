@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from longpole_server.errors import StoreError
+from longpole_server.model.records import Records
 from longpole_server.store.client import (
     WRITE_SETTINGS,
     Client,
@@ -61,7 +62,8 @@ def test_an_empty_store_gets_all_and_a_current_one_nothing(client: Client) -> No
 def test_each_can_follow_data_written_before_it(client: Client) -> None:
     known = load_migrations()
     apply_pending(client, known[:-1])
-    Writer(client).write(make_batch(0), "batch")
+    # A table that the last one leaves as it is: today's writer knows its columns.
+    Writer(client).write(Records(trajectories=make_batch(0).trajectories), "batch")
     assert apply_pending(client, known) == known[-1:]
     assert client.query("SELECT count() AS num FROM trajectories").to_pylist() == [{"num": 8}]
 
