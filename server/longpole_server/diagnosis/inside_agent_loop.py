@@ -38,10 +38,15 @@ def look_into_agent_loop(scalars: Mapping[str, float], gen_s: float | None) -> I
         half_tool_saving_s=_shorter_by(slowest_tool, slowest_s, generate_max, part=0.5),
         score_saving_s=_shorter_by(slowest_score, slowest_s, generate_max),
         half_score_saving_s=_shorter_by(slowest_score, slowest_s, generate_max, part=0.5),
+        preempted_most=_largest(read("num_preempted/max"), read("slowest/num_preempted")),
         tokens_per_s=divide(mean_tokens, read("generate_sequences/mean")),
     )
     prompt = read_usable(scalars, "prompt_length/mean")
     return add_recomputed(found, read("num_preempted/mean"), prompt, mean_tokens)
+
+
+def _largest(*values: float | None) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _shorter_by(

@@ -32,6 +32,7 @@ class InsideGen:
         recomputed_ratio: Tokens computed twice after preemption, as a part of those generated,
             when a preempted sample has half of its answer behind it; `_low` and `_high` a quarter
             and three quarters.
+        preempted_most: How often the most preempted sample was preempted.
         tokens_per_s: Decode rate of a mean sample.
         stop_saving_s: How much earlier gen would end at 95 % of the samples; `_low` and `_high`
             at 98 % and 80 %.
@@ -62,6 +63,7 @@ class InsideGen:
     recomputed_ratio: float | None = None
     recomputed_ratio_low: float | None = None
     recomputed_ratio_high: float | None = None
+    preempted_most: float | None = None
     tokens_per_s: float | None = None
     stop_saving_s: float | None = None
     stop_saving_low_s: float | None = None
@@ -77,6 +79,11 @@ class InsideGen:
     slowest_replica: str | None = None
     queued_replica: str | None = None
     slowest_tool: str | None = None
+
+    @property
+    def hides_preemption(self) -> bool:
+        """Whether samples were preempted, but nobody tells how much was done twice."""
+        return self.recomputed_ratio is None and (self.preempted_most or 0.0) > 0
 
     @property
     def time_ratio(self) -> float | None:

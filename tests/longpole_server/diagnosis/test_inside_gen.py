@@ -35,3 +35,19 @@ def test_tools_of_one_replica_are_not_taken_for_slow_decoding():
         replace(facts(LONG_GEN, run=RUN, step=number), trajectories=many) for number in range(1, 4)
     ]
     assert "imbalance.replica" not in {f.code for f in diagnose(RUN, steps).findings}
+
+
+@pytest.mark.parametrize(("most", "confidence"), [(0.0, "high"), (4.0, "medium")])
+def test_samples_preempted_of_unknown_extent_leave_a_long_tail_unsure(most: float, confidence: str):
+    loop = "timing_s/agent_loop/"
+    scalars = {
+        f"{loop}generate_sequences/max": 98.0,
+        f"{loop}generate_sequences/mean": 40.0,
+        f"{loop}slowest/generate_sequences": 98.0,
+        f"{loop}slowest/response_length": 4000.0,
+        f"{loop}num_preempted/max": most,
+        "response_length/mean": 1500.0,
+    }
+    step = facts(LONG_GEN, scalars, run=RUN)
+    diagnosis = diagnose(RUN, [step])
+    assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.long_tail", confidence)

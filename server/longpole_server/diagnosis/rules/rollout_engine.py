@@ -46,7 +46,8 @@ def _judge(view: View) -> Proof | None:
         elif row.metric == "rollout/decode_bandwidth_ratio":
             because += f", with {percent(row.value)} of the GPUs' memory bandwidth"
     # Memory that is hardly read says that something is slow, not that it is the decoding.
-    weak = all(row.metric in _OF_MEMORY for row in slow)
+    # Samples that are computed again are slow too.
+    weak = all(row.metric in _OF_MEMORY for row in slow) or inside.hides_preemption
     return Proof(
         because,
         tuple(rows),

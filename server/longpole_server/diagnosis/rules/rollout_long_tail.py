@@ -32,9 +32,12 @@ def _judge(view: View) -> Proof | None:
     if token_ratio * limits[_SLACK] < time_ratio:
         return None
     # Slots that empty are no proof that the last samples are the longest, and without replicas a
-    # slow one looks like a long sample whose tokens fall short of its time.
-    is_weak = view.inside_source == "engines" or (
-        view.inside_source == "agent_loop" and token_ratio < time_ratio
+    # slow one looks like a long sample whose tokens fall short of its time. Preemption, of whatever
+    # extent, would have been the first to ask.
+    is_weak = (
+        view.inside_source == "engines"
+        or (view.inside_source == "agent_loop" and token_ratio < time_ratio)
+        or inside.hides_preemption
     )
     return Proof(
         f"the slowest sample runs {times(time_ratio)} as long as the mean, with "
