@@ -30,6 +30,7 @@ from longpole_server.ingest.columns.wire import (
     make_tag,
     scan,
     walk,
+    walk_alike,
 )
 
 _RESOURCE, _SCOPE_SPANS = make_tag(1, LENGTH), make_tag(2, LENGTH)
@@ -107,34 +108,41 @@ class _Envelope:
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.scope_codes: list[int] = []
+        self.spans_of_request: list[int] = []
 
-    def add_request(self, request: int, body: bytes, offset: int) -> None:
+    def add_request(self, request: int, body: bytes) -> None:
+        first = len(self.starts)
         for tag, start, end in walk(body, 0, len(body)):
             if tag == _REQUEST:
-                self._add_resource(request, body, start, end, offset)
+                self._add_resource(request, body, start, end)
+        self.spans_of_request.append(len(self.starts) - first)
 
-    def _add_resource(self, request: int, body: bytes, start: int, end: int, offset: int) -> None:
+    def _add_resource(self, request: int, body: bytes, start: int, end: int) -> None:
         resources: list[bytes] = []
         scope_name, first = "", len(self.starts)
         for tag, at, until in walk(body, start, end):
             if tag == _RESOURCE:
                 resources.append(body[at:until])
             elif tag == _SCOPE_SPANS:
-                scope_name = self._add_scope(body, at, until, offset, scope_name)
+                scope_name = self._add_scope(body, at, until, scope_name)
         if len(resources) > 1:
             raise UnfitError("a resource in two parts")
         resource = resources[0] if resources else b""
         self.groups.append(SpanGroup(request, resource, scope_name, first, len(self.starts)))
 
-    def _add_scope(self, body: bytes, start: int, end: int, offset: int, known: str) -> str:
+    def _add_scope(self, body: bytes, start: int, end: int, known: str) -> str:
         scopes: list[bytes] = []
         first = len(self.starts)
-        for tag, at, until in walk(body, start, end):
-            if tag == _SPAN:
-                self.starts.append(at + offset)
-                self.ends.append(until + offset)
-            elif tag == _SCOPE:
-                scopes.append(body[at:until])
+        while start < end:
+            start = walk_alike(body, start, end, _SPAN, self.starts, self.ends)
+            for tag, at, until in walk(body, start, end):
+                start = until
+                if tag == _SPAN:
+                    self.starts.append(at)
+                    self.ends.append(until)
+                    break
+                if tag == _SCOPE:
+                    scopes.append(body[at:until])
         if len(scopes) > 1:
             raise UnfitError("a scope in two parts")
         code = self._name_scope(scopes[0] if scopes else b"")
@@ -159,10 +167,10 @@ def read_spans(bodies: Sequence[bytes]) -> SpanColumns:
     requests = join_bodies(bodies)
     envelope = _Envelope()
     for number, body in enumerate(bodies):
-        envelope.add_request(number, body, int(requests.starts[number]))
-    messages = Messages(
-        requests.buffer, np.array(envelope.starts, np.int64), np.array(envelope.ends, np.int64)
-    )
+        envelope.add_request(number, body)
+    shift = np.repeat(requests.starts, envelope.spans_of_request)
+    starts, ends = (np.array(places, np.int64) for places in (envelope.starts, envelope.ends))
+    messages = Messages(requests.buffer, starts + shift, ends + shift)
     return _read_columns(messages, envelope)
 
 

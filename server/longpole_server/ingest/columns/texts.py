@@ -23,8 +23,18 @@ _HEX: "NDArray[np.uint16]" = np.frombuffer(
 
 def make_texts(buffer: Bytes, starts: Ints, ends: Ints) -> Column:
     """Return the texts at these places; they must be UTF-8."""
-    offsets, content = _gather(buffer, starts, ends)
-    return _from_buffers(offsets, content)
+    present = ends > starts
+    # Where there is nothing, the place after what came before serves as well.
+    until = np.maximum.accumulate(np.where(present, ends, 0))
+    begins = np.where(present, starts, until)
+    if not len(begins) or len(buffer) > _MAX_TEXT_BYTES or (begins[1:] < until[:-1]).any():
+        offsets, content = _gather(buffer, starts, ends)
+        return _from_buffers(offsets, content)
+    # They lie one after another: every second one of the pieces into which they cut the buffer.
+    cuts = np.empty(2 * len(begins), np.int64)
+    cuts[0::2], cuts[1::2] = begins, until
+    pieces = _from_buffers(cuts, buffer)
+    return take(pieces, np.arange(0, len(cuts) - 1, 2))
 
 
 def make_hex(buffer: Bytes, starts: Ints, ends: Ints) -> Column:

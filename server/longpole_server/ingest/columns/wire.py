@@ -23,6 +23,9 @@ _MAX_FIELDS = 256
 _MORE = 0x80
 _PAYLOAD = 0x7F
 
+_NO_PLACES = np.zeros(0, np.int64)
+_NO_VALUES = np.zeros(0, np.uint64)
+
 
 class UnfitError(Exception):
     """The bytes are not of the usual form; another reader has to judge them."""
@@ -59,15 +62,15 @@ class Fields:
     values: Words
 
     def select(self, number: int, wire: int) -> "Fields":
-        """Return the fields of one number that have the wire type it should have."""
+        """Return the fields of one number that have the wire type it should have.
+
+        Places are kept only of what has a length, values only of what has none.
+        """
         chosen = np.flatnonzero(self.tags == make_tag(number, wire))
-        return Fields(
-            self.owners[chosen],
-            self.tags[chosen],
-            self.starts[chosen],
-            self.ends[chosen],
-            self.values[chosen],
-        )
+        owners, tags = self.owners[chosen], self.tags[chosen]
+        if wire == LENGTH:
+            return Fields(owners, tags, self.starts[chosen], self.ends[chosen], _NO_VALUES)
+        return Fields(owners, tags, _NO_PLACES, _NO_PLACES, self.values[chosen])
 
     def __len__(self) -> int:
         """Return the number of fields."""
@@ -82,9 +85,9 @@ def make_tag(number: int, wire: int) -> int:
 def join_bodies(bodies: Sequence[bytes]) -> Messages:
     """Put messages one after another into a buffer that may be read a little past its end."""
     buffer = np.frombuffer(b"".join((*bodies, bytes(_PADDING))), np.uint8)
-    ends = np.cumsum([len(body) for body in bodies], dtype=np.int64)
-    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-    return Messages(buffer, starts, ends)
+    sizes = np.array([len(body) for body in bodies], np.int64)
+    ends = np.cumsum(sizes)
+    return Messages(buffer, ends - sizes, ends)
 
 
 def scan(messages: Messages) -> Fields:
@@ -102,7 +105,7 @@ def scan(messages: Messages) -> Fields:
         if not alive.all():
             owners, position, limit = owners[alive], position[alive], limit[alive]
         if not len(owners):
-            return _in_order(rounds)
+            return _in_order(rounds, len(messages))
         tags, position = _read_varints(buffer, position, limit)
         fields, position = _read_content(buffer, owners, tags.astype(np.int64), position, limit)
         rounds.append(fields)
@@ -138,6 +141,32 @@ def walk(body: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
             raise UnfitError("a field beyond its message")
         yield tag, start, start + length
         start += length
+
+
+def walk_alike(
+    body: bytes, start: int, end: int, tag: int, starts: list[int], ends: list[int]
+) -> int:
+    """Note the fields of one tag that follow each other; return where another one begins.
+
+    Only those are noted that `walk` would read in the usual way; it reads what comes next.
+    """
+    last = end - 3
+    while start < last and body[start] == tag:
+        length = body[start + 1]
+        begin = start + 2
+        if length >= _MORE:
+            high = body[begin]
+            if high >= _MORE:
+                break
+            length = length & _PAYLOAD | high << 7
+            begin += 1
+        until = begin + length
+        if until > end:
+            break
+        starts.append(begin)
+        ends.append(until)
+        start = until
+    return start
 
 
 def _read_content(
@@ -203,16 +232,20 @@ def _read_fixed(buffer: Bytes, position: Ints, limit: Ints, kind: "np.dtype[np.g
     return window[position].astype(np.uint64)
 
 
-def _in_order(rounds: "list[Fields]") -> Fields:
-    if not rounds:
-        empty = np.zeros(0, np.int64)
-        return Fields(empty, empty, empty, empty, np.zeros(0, np.uint64))
-    owners = np.concatenate([fields.owners for fields in rounds])
-    order = np.argsort(owners, kind="stable")
-    return Fields(
-        owners[order],
-        np.concatenate([fields.tags for fields in rounds])[order],
-        np.concatenate([fields.starts for fields in rounds])[order],
-        np.concatenate([fields.ends for fields in rounds])[order],
-        np.concatenate([fields.values for fields in rounds])[order],
-    )
+def _in_order(rounds: Sequence[Fields], count: int) -> Fields:
+    """Put together what was read round by round: the fields of the first message come first."""
+    sizes = np.zeros(count, np.int64)
+    for fields in rounds:
+        sizes[fields.owners] += 1
+    before = np.cumsum(sizes) - sizes
+    total = int(sizes.sum())
+    owners, tags, starts, ends = (np.empty(total, np.int64) for _ in range(4))
+    values = np.empty(total, np.uint64)
+    for number, fields in enumerate(rounds):
+        places = before[fields.owners] + number
+        owners[places] = fields.owners
+        tags[places] = fields.tags
+        starts[places] = fields.starts
+        ends[places] = fields.ends
+        values[places] = fields.values
+    return Fields(owners, tags, starts, ends, values)
