@@ -18,9 +18,8 @@ import urllib.request
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from served import describe_machine, open_server
-
 import longpole
+from served import describe_machine, open_server
 
 STEPS, METRICS = 1_000, 100
 NAMES = [f"group/metric_{number}" for number in range(METRICS)]

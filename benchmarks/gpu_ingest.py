@@ -13,7 +13,8 @@ import json
 import sys
 import threading
 import time
-from http.client import HTTPConnection
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -21,7 +22,6 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import psutil
-from ingest_throughput import attribute
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -30,9 +30,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from served import Served, describe_machine, open_server, run_program
 
+from ingest_throughput import attribute
 from longpole.conventions.gpus import GPU_METRICS
+from served import Served, describe_machine, open_server, run_program
 
 NODES, GPUS = 128, 8
 SENDERS = 4
@@ -85,12 +86,20 @@ def send_nodes(address: str, nodes: range, seconds: int) -> int:
                 "Content-Type": "application/x-protobuf",
                 "longpole-batch-id": f"node{node}/boot/{second}",
             }
-            connection = connections[place]
-            connection.request("POST", "/v1/metrics", make_request(node, ts_ns), headers)
+            taken += post(connections[place], make_request(node, ts_ns), headers)
+    return taken
+
+
+def post(connection: HTTPConnection, body: bytes, headers: dict[str, str]) -> bool:
+    """Send a request, again when the server had closed an idle connection."""
+    for _ in range(3):
+        with suppress(ConnectionError, HTTPException):
+            connection.request("POST", "/v1/metrics", body, headers)
             answer = connection.getresponse()
             answer.read()
-            taken += answer.status == 200
-    return taken
+            return answer.status == 200
+        connection.close()
+    return False
 
 
 def measure_server(served: Served, seconds: int) -> None:

@@ -15,10 +15,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from served import describe_machine
-
 from longpole_server.store import StoreConfig, open_store
 from longpole_server.store.client import Client
+from served import describe_machine
 
 # column -> (value as read, grain of the instrument). Levels change as stages do, with noise.
 BUSY = "(intDiv(second + gpu % 3, 20) % 3 != 0)"
@@ -109,10 +108,10 @@ def measure_prometheus(client: Client, rows: str, folder: Path) -> int:
         for name in COLUMNS:
             file.write(f"# TYPE {name} gauge\n".encode())
             lines = (
-                "SELECT concat('{name}{{host=\"', host, '\",gpu=\"', gpu_uuid, '\",index=\"', "
-                "toString(gpu_index), '\",model=\"', model, '\"}} ', toString(toFloat64({name})), ' ', "
-                "toString(toUnixTimestamp(ts_ns))) FROM ({rows}) ORDER BY gpu_uuid, ts_ns"
-            ).format(name=name, rows=rows)
+                f"SELECT concat('{name}{{host=\"', host, '\",gpu=\"', gpu_uuid, '\",index=\"', "
+                f"toString(gpu_index), '\",model=\"', model, '\"}} ', toString(toFloat64({name})), ' ', "
+                f"toString(toUnixTimestamp(ts_ns))) FROM ({rows}) ORDER BY gpu_uuid, ts_ns"
+            )
             file.write(client.query_bytes(lines, form="TSVRaw"))
         file.write(b"# EOF\n")
     blocks = folder / "blocks"

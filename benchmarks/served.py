@@ -120,6 +120,6 @@ def describe_machine() -> str:
     )
     load = os.getloadavg()[0]
     return (
-        f"{model}, {os.cpu_count()} cores, Python {sys.version.split()[0]}, chDB {chdb.__version__}, "
-        f"Arrow {pa.__version__}; load {load:.1f} at the start"
+        f"{model}, {os.cpu_count()} cores, Python {sys.version.split()[0]}, "
+        f"chDB {chdb.__version__}, Arrow {pa.__version__}; load {load:.1f} at the start"
     )

@@ -2,13 +2,24 @@
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, NumberDataPoint
 
 from longpole.conventions import attributes as names
 from longpole.conventions import gpus
-from longpole_server.ingest.normalize.attributes import get_int, get_text
-from longpole_server.ingest.normalize.points import NumberPoint
+from longpole_server.ingest.normalize.attributes import (
+    Values,
+    get_int,
+    get_text,
+    read_attributes,
+    read_time,
+)
+from longpole_server.ingest.normalize.points import NumberPoint, read_number
 from longpole_server.ingest.normalize.sender import Sender, read_owner
+from longpole_server.ingest.normalize.spans import get_iteration
 from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample, Records
 
 _PREFIXES = ("hw.", "system.", gpus.PROCESS_GPU_MEMORY, gpus.AGENT_PREFIX)
@@ -73,6 +84,16 @@ class NetworkRates:
         return (total - before[1]) / ((ts_ns - before[0]) / _NS_PER_S)
 
 
+class _GpuLabels(NamedTuple):
+    """Which GPU a point is about. Without a `uuid` it means nothing here."""
+
+    attributes: Sequence[KeyValue]
+    host: str
+    uuid: str | None
+    gpu_index: int
+    model: str
+
+
 class HardwarePivot:
     """Collects the points of one request into one record per entity and time.
 
@@ -84,13 +105,14 @@ class HardwarePivot:
         self._rates = rates
         self._gpus: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._hosts: dict[tuple[str, int], dict[str, float]] = {}
+        self._labels: list[_GpuLabels] = []
         self._processes: list[GpuProcess] = []
         self._allocations: list[GpuAllocation] = []
 
     def add(self, point: NumberPoint, sender: Sender) -> bool:
         """Take a point; False when it means nothing here."""
         host = sender.host or get_text(point.values, names.HOST_NAME)
-        if host is None or not _is_whole(point):
+        if host is None or not _is_whole(point.values):
             return False
         if point.name == gpus.PROCESS_GPU_MEMORY:
             return self._add_process(point, host)
@@ -100,6 +122,29 @@ class HardwarePivot:
         if column is not None:
             return self._add_gpu(point, host, column)
         return self._add_host(point, host)
+
+    def add_gauge(self, metric: Metric, sender: Sender, received_ns: int) -> int:
+        """Take the points of a metric of GPUs that an agent sent; return how many mean nothing.
+
+        The GPUs of a node come with every metric in the same order and with the same labels: those
+        are read once.
+        """
+        column = gpus.GPU_COLUMN_OF_METRIC[metric.name]
+        num_ignored = 0
+        for place, point in enumerate(metric.gauge.data_points):
+            known = self._labels[place] if place < len(self._labels) else None
+            if known is None or known.attributes != point.attributes:
+                known = _read_labels(point, sender)
+                self._labels[place : place + 1] = [known]
+            if known.uuid is None:
+                num_ignored += 1
+                continue
+            key = (known.host, known.uuid, read_time(point.time_unix_nano) or received_ns)
+            columns = self._gpus.get(key)
+            if columns is None:
+                columns = self._gpus[key] = {"gpu_index": known.gpu_index, "model": known.model}
+            columns[column] = _to_column(column, read_number(point))
+        return num_ignored
 
     def finish(self, into: Records) -> None:
         """Add the records."""
@@ -187,11 +232,28 @@ class HardwarePivot:
         return True
 
 
-def _is_whole(point: NumberPoint) -> bool:
-    if _PART_LABELS.isdisjoint(point.values):
+def _read_labels(point: NumberDataPoint, sender: Sender) -> _GpuLabels:
+    values = read_attributes(point.attributes)
+    host = sender.host or get_text(values, names.HOST_NAME)
+    uuid = get_text(values, gpus.HW_ID)
+    is_gpu = get_text(values, "hw.type") in {None, _GPU}
+    if host is None or not is_gpu or not _is_whole(values) or get_iteration(values) is not None:
+        uuid = None
+    index = get_int(values, gpus.GPU_INDEX)
+    return _GpuLabels(
+        point.attributes,
+        host or "",
+        uuid,
+        _UNKNOWN_INDEX if index is None else index,
+        get_text(values, gpus.HW_MODEL) or "",
+    )
+
+
+def _is_whole(values: Values) -> bool:
+    if _PART_LABELS.isdisjoint(values):
         return True
-    labels = _PART_LABELS.intersection(point.values)
-    return all(point.values[label] in _WHOLE_PARTS for label in labels)
+    labels = _PART_LABELS.intersection(values)
+    return all(values[label] in _WHOLE_PARTS for label in labels)
 
 
 def _to_column(column: str, value: float | None) -> float | int | None:

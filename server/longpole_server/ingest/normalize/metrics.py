@@ -7,6 +7,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 
+from longpole.conventions.gpus import GPU_COLUMN_OF_METRIC
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, Moments
@@ -78,7 +79,11 @@ class MetricReader:
         pivot: HardwarePivot,
         found: _Found,
     ) -> None:
-        is_histogram = metric.WhichOneof("data") == "histogram"
+        kind = metric.WhichOneof("data")
+        if kind == "gauge" and sender.is_agent and metric.name in GPU_COLUMN_OF_METRIC:
+            self.num_ignored += pivot.add_gauge(metric, sender, received_ns)
+            return
+        is_histogram = kind == "histogram"
         for point in read_points(metric, received_ns):
             names_step = get_iteration(point.values) is not None
             if is_hardware(point.name) and not names_step:

@@ -65,6 +65,16 @@ def read_points(metric: Metric, received_ns: int) -> Iterator[NumberPoint]:
             return
 
 
+def read_number(point: NumberDataPoint) -> int | float | None:
+    """Return the value of a point, None when it says that it has none."""
+    if point.flags & _NO_VALUE:
+        return None
+    kind = point.WhichOneof("value")
+    if kind == "as_double":
+        return point.as_double
+    return point.as_int if kind == "as_int" else None
+
+
 def label_name(name: str, values: Values, without: Collection[str]) -> str:
     """Return the name of a series: with the labels, in order, that are not in `without`."""
     labels = [
@@ -82,20 +92,11 @@ def _escape(match: "re.Match[str]") -> str:
 def _read_number(
     metric: Metric, point: NumberDataPoint, received_ns: int, *, is_total: bool
 ) -> NumberPoint:
-    value: int | float | None = None
-    if not point.flags & _NO_VALUE:
-        match point.WhichOneof("value"):
-            case "as_double":
-                value = point.as_double
-            case "as_int":
-                value = point.as_int
-            case _:
-                value = None
     return NumberPoint(
         name=metric.name,
         unit=metric.unit,
         ts_ns=read_time(point.time_unix_nano) or received_ns,
-        value=value,
+        value=read_number(point),
         values=read_attributes(point.attributes),
         is_total=is_total,
     )

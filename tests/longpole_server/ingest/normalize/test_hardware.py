@@ -207,3 +207,20 @@ def test_network_rates_forget_nothing_they_need() -> None:
     assert rates.measure(("a", "receive", ""), otlp.at(1), 100) is None
     assert rates.measure(("b", "receive", ""), otlp.at(1), 0) is None
     assert rates.measure(("a", "receive", ""), otlp.at(2), 300) == 200.0
+
+
+def test_gpus_in_any_order_are_read_as_from_any_other_sender() -> None:
+    def labels(gpu: int, **more: object) -> dict[str, object]:
+        return {"hw.id": f"GPU-{gpu}", "gpu.index": gpu, "hw.model": "H100", **more}
+
+    sent = [
+        otlp.gauge("hw.gpu.utilization", [(1, 0.5, labels(0)), (1, 0.25, labels(1))]),
+        otlp.gauge("hw.power", [(1, 300.0, labels(1)), (1, None, labels(0)), (2, 5, labels(2))]),
+        otlp.gauge("hw.temperature", [(1, 60, labels(0)), (1, 9, labels(1, **{"hw.type": "fan"}))]),
+        otlp.gauge("hw.gpu.utilization", [(1, 0.75, {"gpu.index": 3})]),
+    ]
+    node = {"host.name": "node0"}
+    agent = Feed().metrics(otlp.resource({"service.name": "longpole-agent", **node}), sent, 3)
+    other = Feed().metrics(otlp.resource({"service.name": "exporter", **node}), sent, 3)
+    assert agent.gpu_samples == other.gpu_samples
+    assert {sample.gpu_uuid for sample in agent.gpu_samples} >= {"GPU-0", "GPU-1"}
