@@ -1,9 +1,9 @@
 """What samples of 1,024 GPUs, one a second with all fields, cost the server, and what agents cost.
 
-Run by hand: `python benchmarks/gpu_ingest.py [--seconds 20]`. 128 nodes of 8 GPUs send what an agent
-sends: one request a second each, with a batch id, over one connection each. CPU is that of all
-threads of the server, from the request to the rows with their rollups. Then one real agent with 8
-simulated GPUs: its CPU and memory. The budgets are 35 % of a core, and 1 % of a core and 80 MiB.
+Run by hand: `python benchmarks/gpu_ingest.py [--seconds 20]`. 128 nodes of 8 GPUs send what an
+agent sends: one request a second each, with a batch id, over one connection each. CPU is that of
+all threads of the server, from the request to the rows with their rollups. Then one real agent with
+8 simulated GPUs: its CPU and memory. The budgets are 35 % of a core, and 1 % of a core and 80 MiB.
 NVML's own cost is not in it. The peer beside the agent is OpenTelemetry's SDK with the same gauges,
 sampled once a second and encoded for OTLP, in a process of its own.
 """
@@ -117,9 +117,9 @@ def measure_server(served: Served, seconds: int) -> None:
     cpu_s = served.cpu_s() - cpu_s
     rows = taken * GPUS
     print(
-        f"server, {NODES * GPUS:,} GPUs: {rows:,} rows of {len(GPU_METRICS)} values in {wall_s:.1f} s, "
-        f"CPU {cpu_s / seconds:.1%} of a core, {cpu_s / rows / len(GPU_METRICS) * 1e6:.1f} us a value, "
-        f"{served.resident_mib():,.0f} MiB"
+        f"server, {NODES * GPUS:,} GPUs: {rows:,} rows of {len(GPU_METRICS)} values "
+        f"in {wall_s:.1f} s, CPU {cpu_s / seconds:.1%} of a core, "
+        f"{cpu_s / rows / len(GPU_METRICS) * 1e6:.1f} us a value, {served.resident_mib():,.0f} MiB"
     )
     idle_s = served.cpu_s()
     time.sleep(5)

@@ -4,8 +4,8 @@ Run by hand: `python benchmarks/ingest_server.py [--seconds 6] [--peer-python PY
 its own process takes OTLP requests over HTTP and gRPC in batches of 1, 64 and 512 spans of 8
 attributes each, from a client process with 4 connections; the clock stops when all rows can be
 queried. `us/span` is the CPU of all threads of the server (2 cores: the client takes the other),
-and `spans/s a core` is what one core of it would carry. Beside each run the longest time that the
-web server took to answer `/health` meanwhile. The peer is MLflow's tracking server, which takes OTLP
+and `spans/s a core` is what one core of it would carry. `health p95` is how long the web server
+took to answer meanwhile, in milliseconds. The peer is MLflow's tracking server, which takes OTLP
 traces too: give the Python of an environment with `pip install mlflow`.
 """
 
@@ -19,11 +19,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 from urllib.parse import urlsplit
 
 import grpc.aio
@@ -104,14 +105,12 @@ async def _send_grpc(address: str, body: bytes, seconds: float) -> int:
     until_s = time.monotonic() + seconds
 
     async def send(channel: grpc.aio.Channel) -> int:
-        call: Callable[[bytes], Awaitable[bytes]] = channel.unary_unary(EXPORT)
+        call = cast("Callable[[bytes], Awaitable[bytes]]", channel.unary_unary(EXPORT))
         taken = 0
         while time.monotonic() < until_s:
-            try:
+            with suppress(grpc.aio.AioRpcError):
                 await call(body)
                 taken += 1
-            except grpc.aio.AioRpcError:
-                await asyncio.sleep(0.1)
         return taken
 
     channels = [grpc.aio.insecure_channel(address) for _ in range(CONNECTIONS)]
@@ -211,11 +210,9 @@ def sum_cpu_s(processes: Sequence[psutil.Process]) -> float:
 def wait_for_answer(address: str) -> None:
     deadline_s = time.monotonic() + 90
     while time.monotonic() < deadline_s:
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
+        with suppress(urllib.error.URLError, OSError), urllib.request.urlopen(address, timeout=5):
+            return
+        time.sleep(0.2)
     raise TimeoutError(address)
 
 
