@@ -1,10 +1,10 @@
 """Logging 1,000 steps of 100 metrics and reading them back: Longpole, MLflow, trackio.
 
-Run by hand: `python benchmarks/experiment_trackers.py [--peer-python PYTHON]`, with the Python of an
-environment that has `mlflow` and `trackio`. Each tracker runs as it does on one machine: Longpole
-with its server in a process of its own, MLflow with an SQLite file, trackio with its local files.
-`log` is what the training thread spends, `until read` the time from the first call until all 100,000
-values can be read back, `read` what reading every series of the run takes.
+Run by hand: `python benchmarks/experiment_trackers.py [--peer-python PYTHON]`, with the Python of
+an environment that has `mlflow` and `trackio`. Each tracker runs as it does on one machine:
+Longpole with its server in a process of its own, MLflow with an SQLite file, trackio with its local
+files. `log` is what the training thread spends, `until read` the time from the first call until all
+100,000 values can be read back, `read` what reading every series of the run takes.
 """
 
 import argparse
@@ -37,7 +37,8 @@ with mlflow.start_run() as run:
     logged = time.perf_counter()
 client = MlflowClient()
 started = time.perf_counter()
-count = sum(len(client.get_metric_history(run.info.run_id, f"group/metric_{n}")) for n in range(METRICS))
+names = [f"group/metric_{n}" for n in range(METRICS)]
+count = sum(len(client.get_metric_history(run.info.run_id, name)) for name in names)
 read = time.perf_counter()
 print(json.dumps({"name": "MLflow " + mlflow.__version__, "log_s": logged - begun,
     "until_s": started - begun, "read_s": read - started, "count": count}))
@@ -48,7 +49,7 @@ import json, os, time
 os.environ["TRACKIO_DIR"] = os.path.abspath("trackio")
 import trackio
 from trackio.sqlite_storage import SQLiteStorage
-trackio.init(project="bench", name="run", auto_log_gpu=False) if True else None
+trackio.init(project="bench", name="run", auto_log_gpu=False)
 begun = time.perf_counter()
 for step in range(STEPS):
     trackio.log({f"group/metric_{n}": n / 7 + step for n in range(METRICS)}, step=step)
@@ -122,9 +123,8 @@ def main() -> int:
     parser.add_argument("--peer-python")
     python = parser.parse_args().peer_python
     print(describe_machine())
-    print(
-        f"{'tracker':<20}{'log s':>9}{'us/value':>10}{'until read s':>14}{'read s':>9}{'values':>10}"
-    )
+    print(f"{'tracker':<20}{'log s':>9}{'us/value':>10}{'until read s':>14}", end="")
+    print(f"{'read s':>9}{'values':>10}")
     results: list[dict[str, object] | str] = [log_here()]
     if python is None:
         print("peers: none; --peer-python with an environment of `pip install mlflow trackio`")
@@ -136,8 +136,8 @@ def main() -> int:
             continue
         log_s, until_s = float(str(result["log_s"])), float(str(result["until_s"]))
         print(
-            f"{result['name']:<20}{log_s:>9.2f}{log_s / STEPS / METRICS * 1e6:>10.2f}{until_s:>14.2f}"
-            f"{float(str(result['read_s'])):>9.2f}{result['count']:>10,}"
+            f"{result['name']:<20}{log_s:>9.2f}{log_s / STEPS / METRICS * 1e6:>10.2f}"
+            f"{until_s:>14.2f}{float(str(result['read_s'])):>9.2f}{result['count']:>10,}"
         )
     return 0
 

@@ -3,9 +3,9 @@
 Run by hand: `python benchmarks/gpu_storage.py [--gpus 32] [--seconds 3600]`; the peer needs
 `promtool` (Debian: `apt-get install prometheus`). All samples lie on whole seconds, as a scrape
 writes them. `as read` are values as fine as NVML gives them, which the table keeps exactly, so that
-all three rows are lossless; `as floats` are the same with noise in every bit: Prometheus and the
-plain columns keep all of it, and the table keeps what an instrument could have read, as it says. All
-bytes are charged to the values: keys, times and indexes too. Rollups are named apart.
+all three columns are lossless; `as floats` are the same with noise in every bit: Prometheus and the
+plain columns keep all of it, the table what an instrument could have read. All bytes are charged to
+the values: keys, times and indexes too. Rollups are named apart.
 """
 
 import argparse
@@ -109,8 +109,9 @@ def measure_prometheus(client: Client, rows: str, folder: Path) -> int:
             file.write(f"# TYPE {name} gauge\n".encode())
             lines = (
                 f"SELECT concat('{name}{{host=\"', host, '\",gpu=\"', gpu_uuid, '\",index=\"', "
-                f"toString(gpu_index), '\",model=\"', model, '\"}} ', toString(toFloat64({name})), ' ', "
-                f"toString(toUnixTimestamp(ts_ns))) FROM ({rows}) ORDER BY gpu_uuid, ts_ns"
+                "toString(gpu_index), '\",model=\"', model, '\"} ', "
+                f"toString(toFloat64({name})), ' ', toString(toUnixTimestamp(ts_ns))) "
+                f"FROM ({rows}) ORDER BY gpu_uuid, ts_ns"
             )
             file.write(client.query_bytes(lines, form="TSVRaw"))
         file.write(b"# EOF\n")
@@ -137,9 +138,8 @@ def main() -> int:
     else:
         print("peer: none; `apt-get install prometheus` brings promtool")
     print(f"{arguments.gpus} GPUs, {arguments.seconds} s, {values:,} values; bytes a value")
-    print(
-        f"{'values':<12}{'stored':>9}{'plain':>9}{'prom':>9}{'prom/stored':>13}{'10 s':>8}{'60 s':>8}"
-    )
+    print(f"{'values':<12}{'stored':>9}{'plain':>9}{'prom':>9}{'prom/stored':>13}", end="")
+    print(f"{'10 s':>8}{'60 s':>8}")
     with TemporaryDirectory() as directory:
         store = open_store(StoreConfig(directory=Path(directory) / "store"))
         client = store.new_schema_client()
