@@ -316,13 +316,18 @@ def draw(groups: tuple[PanelGroup[Any], ...], reader: PageReader, view: View) ->
     return times_ms
 
 
-def measure_pages(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
+def reopen(store: Store, bench: ServiceBench) -> ServiceBench:
+    """Return a service that remembers nothing."""
+    return build_bench(open_reader(store, 6), bench.writer, bench.clock, bench.alert_store)
+
+
+def measure_pages(store: Store, bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
     bench.clock.seconds = (cluster.now_ns - HandClock().now_ns()) / NS
     print(f"\n{'milliseconds':<24}{'cold':>9}{'p50':>9}{'p95':>9}   slowest panels (median)")
     for name, (groups, address) in PAGES.items():
         totals_ms: list[float] = []
         panels_ms: dict[str, list[float]] = {}
-        fresh = bench.reopened()
+        fresh = reopen(store, bench)
         for number in range(rounds):
             step = STEPS - 1 - number % (cluster.sample_steps - 2)
             view = View(
@@ -340,6 +345,7 @@ def measure_pages(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
             fresh.revisions.bump(RUN)
         later = sorted(totals_ms[1:])
         slowest = sorted(panels_ms.items(), key=lambda item: -statistics.median(item[1]))[:3]
+        fresh.reader.close()
         print(
             f"{name:<24}{totals_ms[0]:>9.0f}{statistics.median(later):>9.0f}"
             f"{later[int(len(later) * 0.95)]:>9.0f}   "
@@ -377,10 +383,10 @@ def read_heat(bench: ServiceBench, cluster: Cluster, seconds: int, number: int) 
     return bench.service.get_gpu_heatmap(RUN, "sm_active_ratio", end_ns - seconds * NS, end_ns, 720)
 
 
-def measure_queries(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
+def measure_queries(store: Store, bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
     print(f"\n{'milliseconds':<24}{'cold':>9}{'p50':>9}{'p95':>9}")
     for name, ask in QUERIES.items():
-        fresh = bench.reopened()
+        fresh = reopen(store, bench)
         times_ms: list[float] = []
         for number in range(rounds):
             started_s = time.perf_counter()
@@ -388,6 +394,7 @@ def measure_queries(bench: ServiceBench, cluster: Cluster, rounds: int) -> None:
             times_ms.append((time.perf_counter() - started_s) * 1e3)
             fresh.revisions.bump(RUN)
         later = sorted(times_ms[1:])
+        fresh.reader.close()
         print(
             f"{name:<24}{times_ms[0]:>9.0f}{statistics.median(later):>9.0f}"
             f"{later[int(len(later) * 0.95)]:>9.0f}",
@@ -406,8 +413,8 @@ def run(directory: Path, *, full: bool, rounds: int) -> None:
         if not stamp.exists():
             make_data(store, bench, cluster)
             stamp.write_text(str(now_ns))
-        measure_queries(bench, cluster, rounds)
-        measure_pages(bench, cluster, rounds)
+        measure_queries(store, bench, cluster, rounds)
+        measure_pages(store, bench, cluster, rounds)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nmost memory of the process: {peak_mib:,.0f} MiB")
 

@@ -32,6 +32,7 @@ from longpole_server.read.gpus import GpuWork
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
 from longpole_server.read.step_columns import StepsState, VersionedColumns
+from longpole_server.read.step_memory import StepMemory
 from longpole_server.read.steps import list_steps_at
 from longpole_server.store import Store
 
@@ -48,6 +49,7 @@ class Reader:
 
     def __init__(self, pool: ClientPool) -> None:
         self._pool = pool
+        self._steps = StepMemory()
 
     def list_attempts(self, run_id: str | None = None) -> Sequence[AttemptRow]:
         """Return all attempts of one or all runs, by run and attempt."""
@@ -57,7 +59,7 @@ class Reader:
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> Sequence[Step]:
         """Return derived steps (latest attempt of each), in order."""
-        return steps.list_steps(self._pool, run_id, first, last)
+        return steps.list_steps(self._pool, self._steps, run_id, first, last)
 
     def list_last_steps(self, run_id: str, count: int) -> Sequence[Step]:
         """Return the last `count` closed steps, in order."""

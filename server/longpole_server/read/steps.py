@@ -4,15 +4,22 @@ A step recorded under several attempts counts once, as its latest attempt has it
 attempt did beyond the point of resume stays until a later attempt has done it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
 from longpole_server.read.pool import ClientPool, make_records, make_rows
+from longpole_server.read.step_memory import Edition, StepMemory
 from longpole_server.store.steps import read_step
 
+_EDITIONS = """
+SELECT attempt, step, toInt64(version) FROM steps FINAL
+WHERE run_id = {run_id:String} AND step BETWEEN {first:Int64} AND {last:Int64}
+ORDER BY step, attempt DESC
+LIMIT 1 BY step
+"""
 _RANGE = """
-SELECT * EXCEPT (version, diagnosis) FROM steps FINAL
+SELECT * EXCEPT (version, diagnosis), toInt64(version) AS edition FROM steps FINAL
 WHERE run_id = {run_id:String} AND step BETWEEN {first:Int64} AND {last:Int64}
 ORDER BY step, attempt DESC
 LIMIT 1 BY step
@@ -73,7 +80,7 @@ _FIRST, _LAST_POSSIBLE = -(1 << 63), (1 << 63) - 1
 
 
 def list_steps(
-    pool: ClientPool, run_id: str, first: int | None, last: int | None
+    pool: ClientPool, memory: StepMemory, run_id: str, first: int | None, last: int | None
 ) -> Sequence[Step]:
     """Return the steps of an inclusive range, in order; None is open."""
     parameters = {
@@ -81,7 +88,21 @@ def list_steps(
         "first": _FIRST if first is None else first,
         "last": _LAST_POSSIBLE if last is None else last,
     }
-    return [read_step(row) for row in make_records(pool.query(_RANGE, parameters))]
+
+    def read(missing: Sequence[Edition]) -> Mapping[Edition, Step]:
+        numbers = [number for _, number, _ in missing]
+        span = {"run_id": run_id, "first": min(numbers), "last": max(numbers)}
+        rows = make_records(pool.query(_RANGE, span))
+        wanted = set(missing)
+        editions = [(row["attempt"], row["step"], row.pop("edition")) for row in rows]
+        return {
+            edition: read_step(row)
+            for edition, row in zip(editions, rows, strict=True)
+            if edition in wanted
+        }
+
+    editions = make_rows(pool.query(_EDITIONS, parameters))
+    return memory.recall(run_id, editions, read)
 
 
 def list_last_steps(pool: ClientPool, run_id: str, count: int) -> Sequence[Step]:

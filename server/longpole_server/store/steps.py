@@ -61,7 +61,7 @@ def read_step(row: Mapping[str, Any]) -> Step:
 
 def _read_stage(stage: dict[str, Any]) -> StageTime:
     stage["includes"] = tuple(stage["includes"])
-    stage["windows"] = tuple((start_ns, end_ns) for start_ns, end_ns in stage["windows"])
+    stage["windows"] = tuple(map(tuple, stage["windows"]))
     return StageTime(**stage)
 
 
