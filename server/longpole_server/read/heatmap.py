@@ -17,6 +17,9 @@ from longpole_server.model.records import GpuSample
 from longpole_server.read.pool import ClientPool
 
 _SECOND_NS = 1_000_000_000
+# Seconds of a rollup, and of the shortest bin that is made of it: samples as they are would be ten
+# times as many rows as the shorter one, the longer one would make bins of 70 s twice as long.
+_ROLLUPS_S = ((60, 120), (10, 10))
 
 # Fields of a GPU sample that can be averaged, and those of them that the rollups hold.
 GPU_FIELDS = tuple(
@@ -85,11 +88,11 @@ class Bins:
 def plan_bins(start_ns: int, end_ns: int, max_bins: int, *, has_rollup: bool) -> Bins:
     """Cut a range into at most `max_bins` bins, each as short as that allows.
 
-    A bin is never shorter than a second. Of 20 s and more it consists of whole rollup rows,
+    A bin is never shorter than a second. Of 10 s and more it consists of whole rollup rows,
     where the field `has_rollup`, and then the range begins where such a row begins.
     """
     seconds = max(_divide_up(end_ns - start_ns, max(max_bins, 1) * _SECOND_NS), 1)
-    rollup_s = next((each for each in (60, 10) if has_rollup and seconds >= 2 * each), 0)
+    rollup_s = next((each for each, least in _ROLLUPS_S if has_rollup and seconds >= least), 0)
     unit_ns = (rollup_s or 1) * _SECOND_NS
     if rollup_s:
         start_ns -= start_ns % unit_ns
