@@ -1,9 +1,10 @@
 """How many spans a second one ingest thread turns into records.
 
 Run by hand: `python benchmarks/ingest_throughput.py [--spans 100000]`. Seconds of CPU, so that a
-busy machine says the same: parse plus normalise for trajectories with children (what a step is
-mostly made of), plain spans of other libraries, and GPU points; then trajectories with the inserts
-into an embedded store, all its threads counted.
+busy machine says nearly the same: parse plus normalise for trajectories with children (what a step
+is mostly made of), plain spans of other libraries, and GPU points; spans request by request, and as
+columns by the batch, which is what a server under load does. Then the same with the inserts into an
+embedded store, all its threads counted.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from longpole_server.store import StoreConfig, open_store
 BATCH = 512
 CHILDREN = 5
 GPUS = 1024
-REQUESTS_PER_INSERT = 16
+REQUESTS_PER_INSERT = 24
 
 
 def attribute(key: str, value: str | int | float) -> KeyValue:
@@ -144,22 +145,38 @@ def measure(name: str, signal: Signal, body: bytes, num_items: int, repeats: int
     report(name, num_items * repeats, time.process_time() - started)
 
 
-def measure_with_store(body: bytes, num_items: int, repeats: int) -> None:
+def measure_columns(name: str, body: bytes, repeats: int) -> None:
     normalizer = Normalizer()
+    requests = [(body, time.time_ns())] * REQUESTS_PER_INSERT
+    normalizer.normalize_many("traces", requests, Records())
+    num_batches = max(1, repeats // REQUESTS_PER_INSERT)
+    started = time.process_time()
+    for _ in range(num_batches):
+        normalizer.normalize_many("traces", requests, Records())
+    num_spans = num_batches * REQUESTS_PER_INSERT * BATCH
+    report(name, num_spans, time.process_time() - started)
+
+
+def measure_with_store(name: str, body: bytes, repeats: int, *, by_batch: bool) -> None:
+    normalizer = Normalizer()
+    requests = [(body, time.time_ns())] * REQUESTS_PER_INSERT
+    num_batches = max(1, repeats // REQUESTS_PER_INSERT)
     with TemporaryDirectory() as directory:
         store = open_store(StoreConfig(directory=Path(directory) / "store"))
         started = time.process_time()
-        for batch in range(0, repeats, REQUESTS_PER_INSERT):
+        for batch in range(num_batches):
             records = Records()
-            for _ in range(min(REQUESTS_PER_INSERT, repeats - batch)):
-                normalizer.normalize("traces", body, time.time_ns(), records)
+            if not by_batch or not normalizer.normalize_many("traces", requests, records):
+                for _, received_ns in requests:
+                    normalizer.normalize("traces", body, received_ns, records)
             store.writer.write(records, f"benchmark/{batch}")
-        report("trajectories, stored", num_items * repeats, time.process_time() - started)
+        num_spans = num_batches * REQUESTS_PER_INSERT * BATCH
+        report(name, num_spans, time.process_time() - started)
         store.close()
 
 
 def report(name: str, num_items: int, seconds: float) -> None:
-    print(f"{name:<24} {num_items / seconds:>10,.0f} /s {seconds / num_items * 1e6:>8.1f} us each")
+    print(f"{name:<40} {num_items / seconds:>10,.0f} /s {seconds / num_items * 1e6:>8.1f} us each")
 
 
 def main() -> int:
@@ -168,11 +185,16 @@ def main() -> int:
     arguments = parser.parse_args()
     repeats = max(1, arguments.spans // BATCH)
     print(f"batches of {BATCH} spans, per second of CPU")
-    measure("trajectories, children", "traces", make_trajectories(), BATCH, repeats)
-    measure("plain spans, 8 values", "traces", make_plain_spans(), BATCH, repeats)
+    for name, body in (
+        ("trajectories, children", make_trajectories()),
+        ("plain spans, 8 values", make_plain_spans()),
+    ):
+        measure(name, "traces", body, BATCH, repeats)
+        measure_columns(f"{name}, columns", body, repeats)
+        measure_with_store(f"{name}, stored", body, repeats, by_batch=False)
+        measure_with_store(f"{name}, columns, stored", body, repeats, by_batch=True)
     points = GPUS * len(GPU_METRICS)
     measure(f"points of {GPUS} GPUs", "metrics", make_gpu_points(), points, repeats // 40 + 1)
-    measure_with_store(make_trajectories(), BATCH, repeats)
     return 0
 
 
