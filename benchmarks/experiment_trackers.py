@@ -3,8 +3,9 @@
 Run by hand: `python benchmarks/experiment_trackers.py [--peer-python PYTHON]`, with the Python of
 an environment that has `mlflow` and `trackio`. Each tracker runs as it does on one machine:
 Longpole with its server in a process of its own, MLflow with an SQLite file, trackio with its local
-files. `log` is what the training thread spends, `until read` the time from the first call until all
-100,000 values can be read back, `read` what reading every series of the run takes.
+files. `log` is what the training thread spends, `until read` the time from the first call until
+all 100,000 values can be read back (with Longpole's pauses to send), `read` what reading every
+series of the run takes.
 """
 
 import argparse
@@ -22,6 +23,8 @@ import longpole
 from served import describe_machine, open_server
 
 STEPS, METRICS = 1_000, 100
+# Steps take seconds in training; without a pause they would outrun the SDK's bounded buffer.
+FLUSH_EVERY = 200
 NAMES = [f"group/metric_{number}" for number in range(METRICS)]
 RUN = "bench/tracker"
 
@@ -77,6 +80,8 @@ def log_here() -> dict[str, object]:
             called_s = time.perf_counter()
             longpole.log(step, metrics)
             log_s += time.perf_counter() - called_s
+            if step % FLUSH_EVERY == FLUSH_EVERY - 1:
+                longpole.flush(60.0)
         longpole.flush(60.0)
         while served.count("metric_points") < STEPS * METRICS:
             time.sleep(0.02)

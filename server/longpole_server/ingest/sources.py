@@ -28,10 +28,11 @@ class _Source:
 class SourceShares:
     """Bounds what one sender holds of the requests that wait for the store.
 
-    A sender alone may hold all but a share that is kept for newcomers. With others beside it, it
-    may hold its equal share, and no more than `max_beside_bytes`: requests are stored in the order
-    they came, so that a long queue of one sender would make the others' data late. Not
-    thread-safe: the journal's lock guards it.
+    A sender may hold half of the room that the others leave: alone half of the journal, and many
+    that are alike equal shares, with one more left for whoever comes next. With others beside it,
+    it may hold no more than `max_beside_bytes`: requests are stored in the order they came, so that
+    a long queue of one sender would make the others' data late. Not thread-safe: the journal's lock
+    guards it.
 
     Args:
         capacity_bytes: Room of the journal.
@@ -49,6 +50,7 @@ class SourceShares:
         self._max_beside_bytes = max_beside_bytes
         self._clock_s = clock_s
         self._sources: dict[str, _Source] = {}
+        self._total_bytes = 0
         self._stored: deque[tuple[int, str, int]] = deque()
         self.num_refused = 0
 
@@ -70,10 +72,11 @@ class SourceShares:
             holder = self._sources[source] = _Source(0, now_s)
         holder.seen_s = now_s
         # One request of any size is taken, or a large one could never be sent.
-        if holder.num_bytes and holder.num_bytes + num_bytes > self._share_bytes():
+        if holder.num_bytes and holder.num_bytes + num_bytes > self._share_bytes(holder):
             self.num_refused += 1
             raise BusyError("This sender has sent more than its share.", _RETRY_AFTER_S)
         holder.num_bytes += num_bytes
+        self._total_bytes += num_bytes
 
     def keep(self, sequence: int, source: str, num_bytes: int) -> None:
         """Say under which number a request waits in the journal."""
@@ -83,7 +86,8 @@ class SourceShares:
         """Say that a request waits no more."""
         holder = self._sources.get(source)
         if holder is not None:
-            holder.num_bytes = max(0, holder.num_bytes - num_bytes)
+            holder.num_bytes -= num_bytes
+            self._total_bytes -= num_bytes
 
     def give_back_through(self, sequence: int) -> None:
         """Say that everything up to a number is stored."""
@@ -91,8 +95,9 @@ class SourceShares:
             _, source, num_bytes = self._stored.popleft()
             self.give_back(source, num_bytes)
 
-    def _share_bytes(self) -> int:
-        share_bytes = self._capacity_bytes // (len(self._sources) + 1)
+    def _share_bytes(self, holder: _Source) -> int:
+        others_bytes = self._total_bytes - holder.num_bytes
+        share_bytes = (self._capacity_bytes - others_bytes) // 2
         if len(self._sources) == 1:
             return share_bytes
         return min(share_bytes, self._max_beside_bytes)
