@@ -45,8 +45,9 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
     GpuMetric("hw.gpu.pcie.rx", "By/s", "pcie_rx_bytes_per_s", "PCIe received"),
     GpuMetric("hw.gpu.pcie.tx", "By/s", "pcie_tx_bytes_per_s", "PCIe sent"),
 )
-# What goes wrong: an XID error is sent with the sample in which the driver reported it, memory
-# errors that could not be corrected are counted since boot.
+# What goes wrong: an XID error is sent with the sample in which the driver reported it, and 0 now
+# and then where one would be heard of; memory errors that could not be corrected are counted since
+# boot.
 GPU_FAULTS: tuple[GpuMetric, ...] = (
     GpuMetric("hw.gpu.xid", "1", "xid", "XID error"),
     GpuMetric(

@@ -261,10 +261,7 @@ class NvmlSource:
             points = _sample_device(device, ts_ns)
             if with_processes:
                 points += self._read_processes(device, ts_ns)
-                points += [
-                    make_point(column, value, ts_ns, device.attributes)
-                    for column, value in _ask(device.handle, device.ecc_calls) or ()
-                ]
+                points += self._read_faults(device, ts_ns)
         except _GoneError as error:
             self._drop(device, ts_ns, str(error))
             return ()
@@ -274,6 +271,13 @@ class NvmlSource:
         if self._is_complete():
             self._retry_ns = self._first_retry_ns
         return points
+
+    def _read_faults(self, device: _Device, ts_ns: int) -> list[Point]:
+        """Return memory errors, and that no XID error was heard of where one would be."""
+        values = list(_ask(device.handle, device.ecc_calls) or ())
+        if self._xids.listens_to(device.handle):
+            values.append(("xid", 0))
+        return [make_point(column, value, ts_ns, device.attributes) for column, value in values]
 
     def _read_processes(self, device: _Device, ts_ns: int) -> list[Point]:
         """Return a point per process that holds memory on the device."""

@@ -36,6 +36,10 @@ class XidEvents:
             pynvml.nvmlDeviceRegisterEvents(handle, _WAITED_FOR, self._set)
             self._devices[_address(handle)] = attributes
 
+    def listens_to(self, handle: _Handle) -> bool:
+        """Tell whether errors of a GPU would be heard of."""
+        return _address(handle) in self._devices
+
     def read(self, ts_ns: int) -> Sequence[Point]:
         """Return what was reported since the last call, without waiting."""
         points: list[Point] = []

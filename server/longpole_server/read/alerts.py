@@ -129,14 +129,14 @@ GROUP BY gpu_uuid
 _GPU_FAULTS = """
 SELECT
     gpu_uuid,
-    argMaxIf(xid, ts_ns, xid > 0),
+    if(countIf(xid > 0) > 0, argMaxIf(xid, ts_ns, xid > 0), max(xid)),
     countIf(xid > 0),
     greatest(argMax(ecc_uncorrected_errors, ts_ns) - min(ecc_uncorrected_errors), 0)
 FROM gpu_samples
 WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
   AND toStartOfTenMinutes(ts_ns) >= toStartOfTenMinutes(fromUnixTimestamp64Nano({since_ns:Int64}))
 GROUP BY gpu_uuid
-HAVING countIf(xid > 0) > 0 OR max(ecc_uncorrected_errors) IS NOT NULL
+HAVING max(xid) IS NOT NULL OR max(ecc_uncorrected_errors) IS NOT NULL
 """
 # The same over the minutes of a span, numbered since 1970.
 _GPU_MINUTES = """
@@ -154,7 +154,7 @@ SELECT
     countIf(clocks_event_reasons IS NOT NULL),
     countIf(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64}) != 0),
     groupBitOr(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64})),
-    argMaxIf(xid, gpu_samples.ts_ns, xid > 0),
+    if(countIf(xid > 0) > 0, argMaxIf(xid, gpu_samples.ts_ns, xid > 0), max(xid)),
     max(ecc_uncorrected_errors)
 FROM gpu_samples
 WHERE gpu_uuid IN {ids:Array(String)}
@@ -259,7 +259,7 @@ class GpuFaultRow:
     """What a driver said of a GPU since a time; None where nothing was said.
 
     Attributes:
-        xid: Number of the newest XID error.
+        xid: Number of the newest XID error, 0 where one would have been heard of.
         ecc_errors: Memory errors that could not be corrected.
     """
 

@@ -138,7 +138,7 @@ class _Faults:
         self._xids: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._totals: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for row in rows:
-            if row.xid:
+            if row.xid is not None:
                 self._xids[row.gpu_uuid].append((row.minute, row.xid))
             if row.ecc_total is not None:
                 self._totals[row.gpu_uuid].append((row.minute, row.ecc_total))
@@ -150,7 +150,7 @@ class _Faults:
         if not xids and not totals:
             return None, None
         grown = max(0, totals[-1] - min(totals)) if totals else None
-        return (xids[-1] if xids else 0), grown
+        return next((xid for xid in reversed(xids) if xid), 0 if xids else None), grown
 
 
 def _since(found: Sequence[tuple[int, int]], minute: int) -> list[int]:

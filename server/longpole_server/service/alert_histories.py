@@ -429,7 +429,7 @@ def _describe_host(name: str, newest_ns: int, agent: AgentRow | None) -> HostSee
 def _describe_gpu(
     now: GpuNow, role: str, minute: GpuMinuteRow | None, fault: GpuFaultRow | None
 ) -> GpuMinute:
-    xid = (fault.xid or 0) if fault is not None else None
+    xid = fault.xid if fault is not None else None
     ecc_errors = fault.ecc_errors if fault is not None else None
     if minute is None:
         return GpuMinute(

@@ -53,6 +53,8 @@ class EvidencePainter:
     def _read(self, rule: Rule, event: AlertEvent, last: int) -> Evidence | None:
         steps = self._reader.list_steps(event.run_id, max(0, last - _NUM_STEPS), last)
         closed = [step for step in steps if step.closed_by is not None]
+        if not closed:
+            return None
         own = [step for step in closed if step.attempt == closed[-1].attempt]
         if isinstance(rule.detector, KvLeak):
             return self._read_floor(rule, event, own)

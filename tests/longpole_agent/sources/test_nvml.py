@@ -84,13 +84,15 @@ def test_errors_that_the_driver_reports_are_sent_once(
     stub = NvmlStub(tmp_path / "nvml")
     gpus = [stub.add_device() for _ in range(2)]
     child = make_child(stub.environment)
-    assert "hw.gpu.xid" not in child.sample(0).gpus["GPU-00000001"]
+    assert child.sample(0).gpus["GPU-00000001"]["hw.gpu.xid"] == 0, "it would be heard of"
+    assert "hw.gpu.xid" not in child.sample(1).gpus["GPU-00000001"]
     gpus[1].xid, gpus[0].ecc_uncorrected = 79, 3
     gpus[1].error = GPU_IS_LOST
     fallen = child.sample(10)
     assert fallen.gpus["GPU-00000001"] == {"hw.gpu.xid": 79}, "told though it answers no more"
     assert fallen.gpus["GPU-00000000"]["hw.gpu.ecc_uncorrected"] == 3
     assert "GPU-00000001" not in child.sample(11).gpus
+    assert "GPU-00000001" not in child.sample(20).gpus
 
 
 def test_a_driver_without_events_or_ecc_is_no_trouble(
@@ -124,7 +126,7 @@ def test_what_is_not_supported_is_asked_once_and_left_out(
 ) -> None:
     stub = NvmlStub(tmp_path / "nvml")
     gpu = stub.add_device()
-    gpu.unsupported = bits("utilization", "energy", "sm_clock", "processes", "gpm", "ecc")
+    gpu.unsupported = bits("utilization", "energy", "sm_clock", "processes", "gpm", "ecc", "xid")
     child = make_child(stub.environment)
     for at_s in (0, 10, 20):
         sample = child.sample(at_s)

@@ -196,7 +196,7 @@ def test_what_drivers_and_agents_say_of_trouble(opened: OpenedStore, reader: Ale
             "G2",
             0,
             BEGIN_NS + second * S,
-            xid=79 if second == 30 else None,
+            xid=79 if second == 30 else 0 if second % 10 == 0 else None,
             ecc_uncorrected_errors=5 + (second >= 40) if second % 10 == 0 else None,
         )
         for second in range(20, 61)
