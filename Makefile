@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8470
+# The real trainers that are tested, each in an environment of its own.
+TRAINERS ?= trl verl vllm
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lock clean
+.PHONY: help install run test trainers check format lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -28,6 +30,10 @@ test: install ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+trainers: install ## whole trainings of verl and TRL against this project (TRAINERS="trl": one of them; 2 GB each)
+	$(BIN)/python -m tests.trainers.prepare $(TRAINERS)
+	$(BIN)/pytest tests/trainers
 
 check: install ## format, lint, types and import contracts; changes nothing
 	$(BIN)/ruff format --check --quiet .

@@ -12,8 +12,10 @@ from urllib.parse import unquote
 
 from longpole.clock import Clock
 from longpole.conventions import attributes as names
+from longpole.conventions.rl_insight import JOB
 from longpole.declaration import Declaration
 from longpole.pod import read_pod
+from longpole.ray_job import find_ray_job
 from longpole.values import AttributeValue, to_iteration, to_number
 
 _SERVICE_NAME = "longpole"
@@ -45,6 +47,9 @@ def build_resource(
         for variable, attribute in _JOB_IDS.items()
         if environ.get(variable)
     )
+    ray_job = find_ray_job(environ, root)
+    if ray_job:
+        resource[JOB] = ray_job
     resource.setdefault(names.SERVICE_NAME, declaration.system or _SERVICE_NAME)
     resource.setdefault(names.HOST_NAME, environ.get("LONGPOLE_HOST_NAME") or socket.gethostname())
     said = _read_declaration(declaration, environ)

@@ -20,19 +20,26 @@ from longpole_agent.errors import ConfigError, DiskError
 from longpole_agent.forward import Forwarder
 from longpole_agent.identity import load_origin, write_atomically
 from longpole_agent.intake import Intake
+from longpole_agent.peers import ProcessPeers
 from longpole_agent.receiver.form import check_form
 from longpole_agent.receiver.listen import GrpcListener, HttpListener, PortTakenError, bind
 from longpole_agent.receiver.otlp_grpc import make_grpc_server
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
+from longpole_agent.receiver.rl_insight_door import RlInsightDoor
 from longpole_agent.receiver.room import Room
+from longpole_agent.receiver.stamping import Stamper
 from longpole_agent.sampler import Sampler
-from longpole_agent.sources.host import HostSource
+from longpole_agent.server_api import HttpServerApi
+from longpole_agent.sources.host import HostSource, list_addresses
 from longpole_agent.sources.nvml import NvmlSource
 from longpole_agent.sources.own import OwnSource
 from longpole_agent.sources.owners import ProcessOwners
+from longpole_agent.sources.pages import HttpPages
 from longpole_agent.sources.pod_resources import PodResourcesSource
+from longpole_agent.sources.scraping import ScrapeSource
 from longpole_agent.sources.simulated import SimulatedSource
 from longpole_agent.sources.source import Point, Source
+from longpole_agent.targets import TargetList
 from longpole_agent.upstream import HttpUpstream
 
 _log = logging.getLogger(__name__)
@@ -69,6 +76,16 @@ class Agent:
             self._spool, upstream, self._counters, jitter=random.SystemRandom().random
         )
         self._intake = Intake(self._spool, self._forwarder.wake)
+        self._peers = ProcessPeers(config.host_name)
+        self._targets = TargetList(
+            config.scrape_targets,
+            HttpServerApi(config.server, config.token),
+            config.host_name,
+            list_addresses,
+        )
+        self._scraping = ScrapeSource(
+            self._targets, HttpPages(), self._peers, config.scrape_interval_s, config.host_name
+        )
         self._encoder = MetricsEncoder(config.host_name, os.getpid())
         self._sampler = Sampler(
             self._make_sources(),
@@ -95,6 +112,8 @@ class Agent:
         try:
             if not self._config.no_otlp:
                 await self._listen()
+            if not self._config.no_scrape:
+                self._targets.start()
             self._sampler.start()
             _log.info("%s", self._describe_start())
             await stop.wait()
@@ -133,6 +152,7 @@ class Agent:
             "rejected": counters.rejected,
             "missed_ticks": counters.missed_ticks,
             "sources": sources,
+            "scrape": self._scraping.describe(),
         }
 
     def _make_sources(self) -> list[Source]:
@@ -153,21 +173,27 @@ class Agent:
             sources.append(PodResourcesSource(config.pod_resources_socket))
         if config.simulated_gpus is not None:
             sources.append(SimulatedSource(config.simulated_gpus))
+        if not config.no_scrape:
+            sources.append(self._scraping)
         return sources
 
     async def _listen(self) -> None:
         config = self._config
         room = Room(config.max_request_bytes)
+        stamp = Stamper(self._peers, config.host_name, self._scraping)
         problems: list[str] = []
         try:
             listening = bind(config.otlp_host, config.otlp_http_port)
-            app = OtlpHttpApp(self._store, room, config.max_request_bytes, self.describe_health)
-            self._http = HttpListener(app, listening)
+            app = OtlpHttpApp(
+                self._store, room, config.max_request_bytes, self.describe_health, stamp
+            )
+            door = RlInsightDoor(app, self._targets.register, self._peers, config.host_name)
+            self._http = HttpListener(door, listening)
             await self._http.start()
         except PortTakenError as error:
             problems.append(f"OTLP/HTTP on {error}")
         try:
-            server = make_grpc_server(self._store, room, config.max_request_bytes)
+            server = make_grpc_server(self._store, room, config.max_request_bytes, stamp)
             self._grpc = GrpcListener(server, config.otlp_host, config.otlp_grpc_port)
             await self._grpc.start()
         except PortTakenError as error:
@@ -218,6 +244,7 @@ class Agent:
 
     def _close_threads(self) -> None:
         self._checker.shutdown()
+        self._targets.close()
         self._sampler.close()
         self._intake.close()
         self._forwarder.close(_DRAIN_S)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from longpole_agent.errors import ConfigError
+from longpole_agent.targets import Target, parse_static_targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class Config:
     ports_file: Path | None
     host_name: str
     interval_s: float
+    no_scrape: bool
+    scrape_targets: tuple[Target, ...]
+    scrape_interval_s: float
     no_nvml: bool
     no_gpm: bool
     nvml_retry_s: float
@@ -88,6 +92,11 @@ _OPTIONS = (
         "pod-resources-socket", _parse_path, "/var/lib/kubelet/pod-resources/kubelet.sock", "FILE",
         "where the kubelet tells which pod holds which GPU; empty: it is not asked",
     ),
+    _Option(
+        "scrape-targets", parse_static_targets, "", "JOB=HOST:PORT,...",
+        "Prometheus pages of engines to scrape beside the registered ones",
+    ),
+    _Option("scrape-interval-s", _parse_seconds, "2.0", "SECONDS", "time between two scrapes"),
     _Option("simulated-gpus", _parse_path, "", "FILE", "GPUs that a simulator pretends"),
     _Option("data-dir", _parse_path, "", "DIR", "spool and identity; default: user data"),
     _Option(
@@ -106,6 +115,7 @@ _OPTIONS = (
 _FLAGS = {
     "no-otlp": "receive nothing from trainers",
     "require-otlp": "exit with status 2 when a port is taken",
+    "no-scrape": "scrape no Prometheus pages",
     "no-nvml": "do not look for NVIDIA GPUs",
     "no-gpm": "leave NVIDIA's activity counters to somebody else (DCGM)",
 }

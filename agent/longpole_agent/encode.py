@@ -23,7 +23,7 @@ _SERVICE = "longpole-agent"
 
 
 class MetricsEncoder:
-    """Encodes points under one resource: this node, this process.
+    """Encodes points under the resources that say them: this agent, unless a point names another.
 
     Args:
         host_name: `host.name` of everything sampled here.
@@ -37,26 +37,36 @@ class MetricsEncoder:
             (HOST_NAME, host_name),
             (PROCESS_PID, pid),
         )
+        self._host_name = host_name
         self._resource = Resource(attributes=_encode_attributes(identity))
         self._scope = InstrumentationScope(name=_SCOPE, version=__version__)
 
     def encode(self, points: Iterable[Point]) -> bytes:
-        """Return one `ExportMetricsServiceRequest` with a metric per name."""
-        metrics: dict[str, Metric] = {}
+        """Return one `ExportMetricsServiceRequest` with a metric per resource and name."""
+        metrics: dict[Attributes, dict[str, Metric]] = {}
         attributes: dict[Attributes, list[KeyValue]] = {}
         for point in points:
-            metric = metrics.get(point.metric)
+            of_resource = metrics.setdefault(point.resource, {})
+            metric = of_resource.get(point.metric)
             if metric is None:
-                metric = metrics[point.metric] = _begin_metric(point)
+                metric = of_resource[point.metric] = _begin_metric(point)
             encoded = attributes.get(point.attributes)
             if encoded is None:
                 encoded = attributes[point.attributes] = _encode_attributes(point.attributes)
             points_of_metric = metric.gauge if point.kind == "gauge" else metric.sum
             points_of_metric.data_points.append(_encode_point(point, encoded))
         request = ExportMetricsServiceRequest()
-        of_resource = request.resource_metrics.add(resource=self._resource)
-        of_resource.scope_metrics.add(scope=self._scope, metrics=metrics.values())
+        for resource, by_name in metrics.items():
+            encoded_resource = self._encode_resource(resource)
+            resource_metrics = request.resource_metrics.add(resource=encoded_resource)
+            resource_metrics.scope_metrics.add(scope=self._scope, metrics=by_name.values())
         return request.SerializeToString()
+
+    def _encode_resource(self, resource: Attributes) -> Resource:
+        if not resource:
+            return self._resource
+        named = (*resource, (HOST_NAME, self._host_name))
+        return Resource(attributes=_encode_attributes(named))
 
 
 def _begin_metric(point: Point) -> Metric:

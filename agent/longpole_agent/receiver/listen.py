@@ -9,7 +9,7 @@ import grpc.aio
 import uvicorn
 
 from longpole.patience import PatientHttpProtocol, notice_vanished_peers
-from longpole_agent.receiver.otlp_http import OtlpHttpApp
+from longpole_agent.receiver.rl_insight_door import App
 
 _GRACE_S = 2.0
 _BACKLOG = 256
@@ -46,7 +46,7 @@ def bind(host: str, port: int) -> socket.socket:
 class HttpListener:
     """uvicorn on a socket of ours, in the running event loop."""
 
-    def __init__(self, app: OtlpHttpApp, listening: socket.socket) -> None:
+    def __init__(self, app: App, listening: socket.socket) -> None:
         self.port = int(listening.getsockname()[1])
         self._socket = listening
         self._server = _Server(

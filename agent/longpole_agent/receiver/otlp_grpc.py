@@ -1,5 +1,6 @@
 """OTLP/gRPC: the three Export methods on raw bytes, passed on as they came."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from longpole_agent.batch import PROTOBUF, Signal
 from longpole_agent.errors import BusyError, MalformedError
 from longpole_agent.receiver.otlp_http import Store
 from longpole_agent.receiver.room import Room
+from longpole_agent.receiver.stamping import Stamp, read_grpc_peer
 
 _SIGNAL_OF_METHOD: dict[str, Signal] = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
@@ -27,13 +29,16 @@ _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
-def make_grpc_server(store: Store, room: Room, max_request_bytes: int) -> grpc.aio.Server:
+def make_grpc_server(
+    store: Store, room: Room, max_request_bytes: int, stamp: Stamp | None = None
+) -> grpc.aio.Server:
     """Return a server without a port, not started.
 
     Args:
         store: Makes a request durable; raises `MalformedError`, `BusyError` or `SpoolError`.
         room: Bound of all requests in flight.
         max_request_bytes: Bound of one request after decompression; gRPC itself refuses more.
+        stamp: Names the sender of what names none; None: nothing is added.
     """
     server = grpc.aio.server(
         options=[
@@ -44,14 +49,14 @@ def make_grpc_server(store: Store, room: Room, max_request_bytes: int) -> grpc.a
         ],
         maximum_concurrent_rpcs=_MAX_CONCURRENT_CALLS,
     )
-    server.add_generic_rpc_handlers([_OtlpHandler(store, room)])
+    server.add_generic_rpc_handlers([_OtlpHandler(store, room, stamp)])
     return server
 
 
 class _OtlpHandler(grpc.GenericRpcHandler):
-    def __init__(self, store: Store, room: Room) -> None:
+    def __init__(self, store: Store, room: Room, stamp: Stamp | None) -> None:
         self._handlers: dict[str, _Handler] = {
-            method: grpc.unary_unary_rpc_method_handler(_make_export(signal, store, room))
+            method: grpc.unary_unary_rpc_method_handler(_make_export(signal, store, room, stamp))
             for method, signal in _SIGNAL_OF_METHOD.items()
         }
 
@@ -60,14 +65,20 @@ class _OtlpHandler(grpc.GenericRpcHandler):
 
 
 def _make_export(
-    signal: Signal, store: Store, room: Room
+    signal: Signal, store: Store, room: Room, stamp: Stamp | None
 ) -> Callable[[bytes, _Context], Awaitable[bytes]]:
     async def export(request: bytes, context: _Context) -> bytes:
         try:
             with room.reserve() as reservation:
                 reservation.grow(len(request))
-                if request:
-                    await store(signal, request, PROTOBUF, "")
+                body, encoding = request, ""
+                if stamp is not None and signal == "traces":
+                    peer = read_grpc_peer(context.peer())
+                    body, encoding = await asyncio.to_thread(
+                        stamp, signal, body, PROTOBUF, encoding, peer
+                    )
+                if body:
+                    await store(signal, body, PROTOBUF, encoding)
         except MalformedError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except (BusyError, SpoolError) as error:

@@ -9,8 +9,10 @@ from typing import Any
 from longpole.spool import SpoolError
 from longpole_agent.batch import JSON, PROTOBUF, SIGNALS, Signal
 from longpole_agent.errors import BusyError, MalformedError
+from longpole_agent.receiver.answers import Receive, Send, read_peer, respond, respond_text
 from longpole_agent.receiver.compression import BodyTooLargeError, DamagedBodyError, check_gzip
 from longpole_agent.receiver.room import Reservation, Room
+from longpole_agent.receiver.stamping import Peer, Stamp
 from longpole_agent.receiver.status import (
     INVALID_ARGUMENT,
     RESOURCE_EXHAUSTED,
@@ -18,13 +20,10 @@ from longpole_agent.receiver.status import (
     encode_status,
 )
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 # Makes a request durable: signal, body, content type, content encoding.
 Store = Callable[[Signal, bytes, str, str], Awaitable[None]]
 
 _SIGNAL_OF_PATH: Mapping[str, Signal] = {f"/v1/{signal}": signal for signal in SIGNALS}
-_TEXT = "text/plain; charset=utf-8"
 _ENCODINGS = {"": "", "identity": "", "gzip": "gzip"}
 # Checked off the event loop when larger.
 _CHECK_INLINE_BYTES = 64 * 1024
@@ -58,6 +57,7 @@ class OtlpHttpApp:
         room: Bound of all requests in flight.
         max_request_bytes: Bound of one request, before and after decompression.
         describe_health: Gives the JSON object of `GET /health`.
+        stamp: Names the sender of what names none; None: nothing is added.
     """
 
     def __init__(
@@ -66,7 +66,9 @@ class OtlpHttpApp:
         room: Room,
         max_request_bytes: int,
         describe_health: Callable[[], Mapping[str, Any]],
+        stamp: Stamp | None = None,
     ) -> None:
+        self._stamp = stamp
         self._store = store
         self._room = room
         self._max_request_bytes = max_request_bytes
@@ -82,26 +84,28 @@ class OtlpHttpApp:
             return
         signal = _SIGNAL_OF_PATH.get(path)
         if signal is None:
-            await _respond_text(send, 404, f"no such path: {path}")
+            await respond_text(send, 404, f"no such path: {path}")
             return
         if method != "POST":
-            await _respond_text(send, 405, "OTLP is sent with POST", (b"allow", b"POST"))
+            await respond_text(send, 405, "OTLP is sent with POST", (b"allow", b"POST"))
             return
         headers = _read_headers(scope)
         media_type = headers.get("content-type", "").split(";", 1)[0].strip().lower()
         if media_type not in {PROTOBUF, JSON}:
-            await _respond_text(send, 415, f"content type must be {PROTOBUF} or {JSON}")
+            await respond_text(send, 415, f"content type must be {PROTOBUF} or {JSON}")
             return
         try:
-            await self._accept(signal, headers, receive)
+            await self._accept(signal, headers, receive, read_peer(scope))
         except _Refusal as refusal:
             await _respond_refusal(send, refusal, media_type)
         except _Disconnected:
             return
         else:
-            await _respond(send, 200, b"{}" if media_type == JSON else b"", media_type)
+            await respond(send, 200, b"{}" if media_type == JSON else b"", media_type)
 
-    async def _accept(self, signal: Signal, headers: Mapping[str, str], receive: Receive) -> None:
+    async def _accept(
+        self, signal: Signal, headers: Mapping[str, str], receive: Receive, peer: Peer
+    ) -> None:
         encoding = _ENCODINGS.get(headers.get("content-encoding", "").strip().lower())
         if encoding is None:
             raise _Refusal(415, "content encoding must be gzip or none")
@@ -109,8 +113,13 @@ class OtlpHttpApp:
             try:
                 body = await self._read_body(headers, receive, reservation)
                 await self._check(body, encoding)
+                content_type = headers["content-type"]
+                if self._stamp is not None and signal == "traces":
+                    body, encoding = await asyncio.to_thread(
+                        self._stamp, signal, body, content_type, encoding, peer
+                    )
                 if body:  # an empty request is a valid one that says nothing
-                    await self._store(signal, body, headers["content-type"], encoding)
+                    await self._store(signal, body, content_type, encoding)
             except MalformedError as error:
                 raise _Refusal(400, str(error)) from error
             except BusyError as error:
@@ -156,10 +165,10 @@ class OtlpHttpApp:
 
     async def _answer_health(self, method: str, send: Send) -> None:
         if method not in {"GET", "HEAD"}:
-            await _respond_text(send, 405, "read it with GET", (b"allow", b"GET, HEAD"))
+            await respond_text(send, 405, "read it with GET", (b"allow", b"GET, HEAD"))
             return
         body = json.dumps(self._describe_health()).encode()
-        await _respond(send, 200, body, JSON)
+        await respond(send, 200, body, JSON)
 
 
 def _read_headers(scope: MutableMapping[str, Any]) -> dict[str, str]:
@@ -171,25 +180,9 @@ async def _respond_refusal(send: Send, refusal: _Refusal, media_type: str) -> No
     if refusal.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(refusal.retry_after_s))))
     if refusal.status == 415:
-        await _respond_text(send, 415, refusal.message)
+        await respond_text(send, 415, refusal.message)
         return
     if refusal.status == 413:  # the rest of the body is not read
         headers.append((b"connection", b"close"))
     body = encode_status(refusal.code, refusal.message, media_type)
-    await _respond(send, refusal.status, body, media_type, *headers)
-
-
-async def _respond_text(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
-    await _respond(send, status, text.encode(), _TEXT, *headers)
-
-
-async def _respond(
-    send: Send, status: int, body: bytes, content_type: str, *headers: tuple[bytes, bytes]
-) -> None:
-    head = [
-        (b"content-type", content_type.encode()),
-        (b"content-length", b"%d" % len(body)),
-        *headers,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": head})
-    await send({"type": "http.response.body", "body": body})
+    await respond(send, refusal.status, body, media_type, *headers)

@@ -1,5 +1,6 @@
 """CPU, memory and network of this node, through psutil."""
 
+import socket
 from collections.abc import Sequence
 
 import psutil
@@ -14,6 +15,8 @@ from longpole_agent.sources.source import Point
 
 # Interfaces whose traffic never leaves the node, or is counted again on a physical one.
 _VIRTUAL_INTERFACES = ("lo", "veth", "docker", "br-", "virbr", "cali", "cni", "flannel", "tun")
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_LOCAL_PREFIXES = ("127.", "169.254.", "::1", "fe80:")
 _DIRECTION = "network.io.direction"
 
 
@@ -45,6 +48,17 @@ class HostSource:
 
 
 _MEMORY_USED = ("system.memory.state", "used")
+
+
+def list_addresses() -> list[str]:
+    """Return the network addresses of this node, without loopback and link-local ones."""
+    found: list[str] = []
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            text = address.address.partition("%")[0]
+            if address.family in _FAMILIES and not text.startswith(_LOCAL_PREFIXES):
+                found.append(text)
+    return sorted(found)
 
 
 def _count_network_bytes() -> tuple[int, int]:

@@ -20,6 +20,7 @@ class Point:
         ts_ns: UTC nanoseconds.
         value: None says that the entity exists and its value is not known.
         attributes: Which entity: keys and values.
+        resource: Who says so, where it is not the agent itself.
     """
 
     metric: str
@@ -28,6 +29,7 @@ class Point:
     ts_ns: int
     value: float | None
     attributes: Attributes = ()
+    resource: Attributes = ()
 
 
 class Source(Protocol):

@@ -60,6 +60,15 @@ class AttemptBook:
             return sender.role in {"", CONTROLLER}
         return attempt.leader == sender.process
 
+    def has_controller(self, run_id: str) -> bool:
+        """Tell whether a process of its own leads the newest attempt of a run, not a monitor."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return False
+        newest = run.newest
+        # Process 0 stands for a monitor. An attempt that ended is nobody's any more.
+        return newest.leader is not None and newest.leader.pid != 0 and newest.ended_ns is None
+
     def _leads(self, sender: Sender, moments: Moments) -> bool:
         if sender.role == CONTROLLER or moments.first_loop is not None:
             return True

@@ -1,6 +1,7 @@
 """OTLP logs: the events that say what starts, still runs, and ends."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -17,7 +18,8 @@ from longpole_server.ingest.normalize.attributes import (
     read_attributes,
     read_time,
 )
-from longpole_server.ingest.normalize.sender import Sender, SenderCache
+from longpole_server.ingest.normalize.jobs import JobBook
+from longpole_server.ingest.normalize.sender import CONTROLLER, Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
 from longpole_server.ingest.normalize.spans import get_iteration
 from longpole_server.ingest.normalize.stages import name_stage
@@ -36,7 +38,10 @@ class _Event(NamedTuple):
 class EventReader:
     """Adds the records of logs requests. Other logs than our events are counted and left out."""
 
-    def __init__(self, senders: SenderCache, book: AttemptBook, announcer: Announcer) -> None:
+    def __init__(
+        self, senders: SenderCache, book: AttemptBook, announcer: Announcer, jobs: JobBook
+    ) -> None:
+        self._jobs = jobs
         self._senders = senders
         self._book = book
         self._announcer = announcer
@@ -62,10 +67,27 @@ class EventReader:
                         self.num_ignored += 1
                     else:
                         events.append(event)
-        if not events:
+        if events:
+            self._add_events(events, scope, sender, received_ns, into)
+
+    def _add_events(
+        self,
+        events: Sequence[_Event],
+        scope: str,
+        sender: Sender,
+        received_ns: int,
+        into: Records,
+    ) -> None:
+        member = self._jobs.resolve(sender)
+        if member is None:
+            late = partial(self._add_events, events, scope, sender, received_ns)
+            self._jobs.wait(sender.job, len(events), late)
             return
+        sender = member
         moments = _find_moments(events, received_ns)
         attempt = self._book.place(sender, moments)
+        if sender.names_run or sender.role == CONTROLLER:
+            self._jobs.learn(sender.job, attempt.run_id, into, from_process=True)
         is_leader = self._book.is_leader(sender, attempt)
         is_last = any(event.name == names.EVENT_RUN_END for event in events)
         self._announcer.see_process(attempt, sender, scope, moments, into, is_last=is_last)

@@ -1,6 +1,7 @@
 """OTLP metrics: scalars of a run, series of its engines, and hardware."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
@@ -13,11 +14,16 @@ from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, Moments
 from longpole_server.ingest.normalize.engines import make_engine_sample, name_series
 from longpole_server.ingest.normalize.hardware import HardwarePivot, NetworkRates, is_hardware
+from longpole_server.ingest.normalize.jobs import ROLLOUT, JobBook
+from longpole_server.ingest.normalize.lanes import LanePlacer
+from longpole_server.ingest.normalize.monitor_spans import WORKER
 from longpole_server.ingest.normalize.points import NumberPoint, label_name, read_points
-from longpole_server.ingest.normalize.sender import Sender, SenderCache
+from longpole_server.ingest.normalize.sender import CONTROLLER, Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
 from longpole_server.ingest.normalize.spans import ITERATION_KEYS, get_iteration
 from longpole_server.model.records import UNKNOWN_STEP, MetricPoint, Records
+
+_VALIDATION_TIMER = "timing_s/testing"
 
 
 @dataclass(slots=True)
@@ -36,9 +42,25 @@ class MetricReader:
 
     A scalar's step is the one its point names, else the step its run is in, else unknown.
     Histograms count only for engines, as the series Prometheus makes of them.
+
+    Args:
+        senders: Reads resources.
+        book: Places batches.
+        announcer: Announces runs and processes.
+        jobs: Runs of senders that name none.
+        lanes: Is told when steps end.
     """
 
-    def __init__(self, senders: SenderCache, book: AttemptBook, announcer: Announcer) -> None:
+    def __init__(
+        self,
+        senders: SenderCache,
+        book: AttemptBook,
+        announcer: Announcer,
+        jobs: JobBook,
+        lanes: LanePlacer,
+    ) -> None:
+        self._jobs = jobs
+        self._lanes = lanes
         self._senders = senders
         self._book = book
         self._announcer = announcer
@@ -69,7 +91,7 @@ class MetricReader:
                 with self.guard:
                     self._sort(metric, sender, received_ns, pivot, found)
         if found.scalars or found.engine_points:
-            self._add_run_points(found, sender, received_ns, into)
+            self._attribute(found, sender, received_ns, into)
 
     def _sort(
         self,
@@ -99,9 +121,49 @@ class MetricReader:
             if series is None or names_step:
                 found.scalars.append(point)
 
+    def _attribute(self, found: _Found, sender: Sender, received_ns: int, into: Records) -> None:
+        """Add the points of a run, of one that a job leads to, or keep them until it does."""
+        if sender.is_monitor and sender.names_run:
+            self._add_monitor(found, sender, received_ns, into)
+            return
+        if sender.names_run or not sender.job or sender.role == CONTROLLER:
+            attempt = self._add_run_points(found, sender, received_ns, into)
+            if not sender.is_monitor:
+                self._jobs.learn(sender.job, attempt.run_id, into, from_process=True)
+            return
+        run_id = self._jobs.find(sender.job)
+        if run_id is None:
+            weight = len(found.scalars) + len(found.engine_points)
+            late = partial(self._attribute, found, sender, received_ns)
+            self._jobs.wait(sender.job, weight, late)
+            return
+        member = self._jobs.adopt(sender, run_id, sender.role or ROLLOUT)
+        self._add_run_points(found, member, received_ns, into)
+
+    def _add_monitor(self, found: _Found, sender: Sender, received_ns: int, into: Records) -> None:
+        """Add what a trainer's page shows; it leads the run where no process of it does."""
+        leads = not (self._jobs.has_process(sender.job) or self._book.has_controller(sender.run_id))
+        monitor = self._jobs.adopt(sender, sender.run_id, CONTROLLER if leads else WORKER)
+        attempt = self._add_run_points(found, monitor, received_ns, into)
+        self._jobs.learn(sender.job, attempt.run_id, into)
+        ends: dict[int, int] = {}
+        validated: set[int] = set()
+        for point in found.scalars:
+            step = get_iteration(point.values)
+            if step is not None:
+                ends.setdefault(step, point.ts_ns)
+                if point.name == _VALIDATION_TIMER:
+                    validated.add(step)
+        for step, end_ns in sorted(ends.items()):
+            attempt.note_step(step)
+            # After the update of a step that ends in validation, generation is still this step's.
+            self._lanes.note_end(
+                attempt.run_id, attempt.number, step, end_ns, into, is_exact=step in validated
+            )
+
     def _add_run_points(
         self, found: _Found, sender: Sender, received_ns: int, into: Records
-    ) -> None:
+    ) -> Attempt:
         times = [point.ts_ns for point in found.scalars]
         times += [point.ts_ns for _, point in found.engine_points]
         moments = Moments.collect(received_ns, times)
@@ -117,6 +179,7 @@ class MetricReader:
         for series, point in found.engine_points:
             value = 0.0 if point.value is None else float(point.value)
             into.engine_samples.append(make_engine_sample(series, point, value, attempt, sender))
+        return attempt
 
 
 def _make_point(point: NumberPoint, attempt: Attempt) -> MetricPoint:

@@ -17,6 +17,8 @@ from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import KnownAttempt
 from longpole_server.ingest.normalize.events import EventReader
+from longpole_server.ingest.normalize.jobs import JobBook
+from longpole_server.ingest.normalize.lanes import LanePlacer
 from longpole_server.ingest.normalize.metrics import MetricReader
 from longpole_server.ingest.normalize.sender import SenderCache
 from longpole_server.ingest.normalize.traces import TraceReader
@@ -33,7 +35,7 @@ class NormalizerStats:
     Attributes:
         num_skipped: Records that could not be read.
         num_ignored: Points and logs that mean nothing here.
-        num_waiting: Stage spans that wait for the step they belong to.
+        num_waiting: Facts that wait for the step or the run they belong to.
     """
 
     num_skipped: int
@@ -64,7 +66,9 @@ class Normalizer:
         senders = SenderCache(keep_text=keep_text)
         book = AttemptBook(known)
         announcer = Announcer()
-        self._traces = TraceReader(senders, book, announcer, keep_text=keep_text)
+        jobs, lanes = JobBook(), LanePlacer()
+        self._jobs, self._lanes = jobs, lanes
+        self._traces = TraceReader(senders, book, announcer, jobs, lanes, keep_text=keep_text)
         self._trace_columns = TraceColumnReader(
             senders,
             book,
@@ -73,9 +77,9 @@ class Normalizer:
             self._traces.guard,
             keep_text=keep_text,
         )
-        self._metrics = MetricReader(senders, book, announcer)
+        self._metrics = MetricReader(senders, book, announcer, jobs, lanes)
         self.num_unfit_batches = 0
-        self._events = EventReader(senders, book, announcer)
+        self._events = EventReader(senders, book, announcer, jobs)
 
     @property
     def stats(self) -> NormalizerStats:
@@ -85,7 +89,9 @@ class Normalizer:
                 reader.guard.num_skipped for reader in (self._traces, self._metrics, self._events)
             ),
             num_ignored=self._metrics.num_ignored + self._events.num_ignored,
-            num_waiting=self._traces.num_waiting,
+            num_waiting=(
+                self._traces.num_waiting + self._jobs.num_waiting + self._lanes.num_waiting
+            ),
         )
 
     def normalize(self, signal: Signal, body: bytes, received_ns: int, into: Records) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from longpole.conventions import attributes as names
+from longpole.conventions import rl_insight
 from longpole_server.ingest.normalize.attributes import (
     Values,
     format_attributes,
@@ -56,6 +57,8 @@ class Sender:
         attempt: The attempt it declares, None without one.
         process: None when no pid is known.
         owner: Its pod and its job.
+        names_run: Whether it declares a run.
+        job: The job that an agent found it to work for, "" if unknown.
         speaks_rl: Whether its resource declares a run or any `rl.*` attribute.
         notes: What was done to its run id, for people.
     """
@@ -71,6 +74,8 @@ class Sender:
     instance: str | None
     gpu_ids: tuple[str, ...]
     owner: Owner
+    names_run: bool
+    job: str
     speaks_rl: bool
     notes: tuple[str, ...]
 
@@ -78,6 +83,11 @@ class Sender:
     def is_agent(self) -> bool:
         """Whether it is a node agent, which belongs to no run."""
         return self.service == AGENT_SERVICE
+
+    @property
+    def is_monitor(self) -> bool:
+        """Whether it tells what RL-Insight's client shows of a trainer, which names no process."""
+        return self.service == rl_insight.SERVICE
 
     @property
     def pid(self) -> int:
@@ -108,6 +118,8 @@ def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
         instance=get_text(values, names.SERVICE_INSTANCE_ID),
         gpu_ids=get_texts(values, names.GPU_IDS),
         owner=read_owner(values),
+        names_run=declared_id is not None,
+        job=get_text(values, rl_insight.JOB) or "",
         speaks_rl=declared_id is not None or any(key.startswith(_RL_PREFIX) for key in values),
         notes=notes,
     )

@@ -1,14 +1,18 @@
 """OTLP traces: raw spans, the windows of a step, and its samples."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
-from longpole_server.ingest.normalize.attempts import LoopSeen, Moments
-from longpole_server.ingest.normalize.sender import Sender, SenderCache
+from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
+from longpole_server.ingest.normalize.jobs import JobBook
+from longpole_server.ingest.normalize.lanes import LanePlacer
+from longpole_server.ingest.normalize.monitor_spans import MonitorSpanReader, is_monitor_span
+from longpole_server.ingest.normalize.sender import CONTROLLER, Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
 from longpole_server.ingest.normalize.spans import (
     SpanFact,
@@ -29,6 +33,7 @@ class _Found:
     stages: list[tuple[SpanKind, SpanFact]] = field(default_factory=list[tuple[SpanKind, SpanFact]])
     trajectories: list[SpanFact] = field(default_factory=list[SpanFact])
     parts: list[SpanFact] = field(default_factory=list[SpanFact])
+    monitored: list[SpanFact] = field(default_factory=list[SpanFact])
     scope: str = ""
 
     def add(self, kind: SpanKind, fact: SpanFact) -> None:
@@ -38,6 +43,11 @@ class _Found:
             self.parts.append(fact)
         else:
             self.stages.append((kind, fact))
+
+    @property
+    def size(self) -> int:
+        """Number of spans."""
+        return len(self.stages) + len(self.trajectories) + len(self.parts)
 
     @property
     def makes_run(self) -> bool:
@@ -64,9 +74,14 @@ class TraceReader:
         senders: SenderCache,
         book: AttemptBook,
         announcer: Announcer,
+        jobs: JobBook,
+        lanes: LanePlacer,
         *,
         keep_text: bool,
     ) -> None:
+        self._jobs = jobs
+        self._lanes = lanes
+        self._monitors = MonitorSpanReader(jobs, lanes, book)
         self._senders = senders
         self._book = book
         self._announcer = announcer
@@ -97,21 +112,58 @@ class TraceReader:
     ) -> None:
         sender = self._senders.get(resource_spans.resource)
         found = self._read_spans(resource_spans, sender, joining, into)
+        for fact in found.monitored:
+            with self.guard:
+                self._monitors.add(fact, sender, received_ns, into)
         if sender.is_agent or not (found.stages or found.trajectories or found.parts):
             return
+        member = self._jobs.resolve(sender)
+        if member is None:
+            self._jobs.wait(
+                sender.job, found.size, partial(self._add_late, found, sender, received_ns)
+            )
+        else:
+            self._add_found(found, member, received_ns, joining, into)
+
+    def _add_late(self, found: _Found, sender: Sender, received_ns: int, into: Records) -> None:
+        member = self._jobs.resolve(sender)
+        if member is None:
+            return
+        joining = _Joining()
+        self._add_found(found, member, received_ns, joining, into)
+        join_trajectories(joining.trajectories, joining.parts, joining.parents, into)
+
+    def _add_found(
+        self,
+        found: _Found,
+        sender: Sender,
+        received_ns: int,
+        joining: _Joining,
+        into: Records,
+    ) -> None:
         moments = _find_moments(found, received_ns)
         attempt = self._book.place(sender, moments)
         if found.makes_run:
             is_leader = self._book.is_leader(sender, attempt)
             self._announcer.announce_run(attempt, sender, moments, into, is_leader=is_leader)
             self._announcer.see_process(attempt, sender, found.scope, moments, into)
+        if sender.names_run or sender.role == CONTROLLER:
+            self._jobs.learn(sender.job, attempt.run_id, into, from_process=True)
         for kind, fact in found.stages:
             with self.guard:
                 self.placer.add(kind, fact, attempt, sender, into)
+                if kind is SpanKind.LOOP:
+                    self._note_end(fact, attempt, into)
         joining.trajectories.extend(
             PlacedFact(fact, attempt, sender) for fact in found.trajectories
         )
         joining.parts.extend(PlacedFact(fact, attempt, sender) for fact in found.parts)
+
+    def _note_end(self, loop: SpanFact, attempt: Attempt, into: Records) -> None:
+        step = get_step(loop)
+        if step != UNKNOWN_STEP:
+            end_ns = loop.end_ns
+            self._lanes.note_end(attempt.run_id, attempt.number, step, end_ns, into, is_exact=True)
 
     def _read_spans(
         self,
@@ -130,6 +182,9 @@ class TraceReader:
                     fact = read_span(span, sender, scope, keep_text=self._keep_text)
                     into.raw_spans.append(fact.raw)
                     joining.parents[fact.raw.span_id] = fact.raw.parent_span_id
+                    if is_monitor_span(fact.raw.name, fact.values):
+                        found.monitored.append(fact)
+                        continue
                     kind = classify_span(fact.raw.name, fact.values)
                     if kind is not None:
                         found.add(kind, fact)

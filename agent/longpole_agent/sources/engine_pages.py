@@ -1,0 +1,81 @@
+"""Pages of inference engines: vLLM's and SGLang's series, one set a replica."""
+
+import math
+import re
+from collections.abc import Iterable
+
+from longpole.conventions import rl_insight
+from longpole.conventions.attributes import (
+    LEGACY_EXPERIMENT,
+    LEGACY_PROJECT,
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+)
+from longpole_agent.sources.exposition import Sample
+from longpole_agent.sources.source import Attributes, Point
+from longpole_agent.targets import Target
+
+MAX_SERIES = 2000
+_ENGINE = re.compile(r"(?:ray_)?(vllm|sglang)[:_](?P<series>.+)")
+# One series a bucket is what makes these pages large; count and sum are kept. What `_info` and
+# `_created` say is no measurement.
+_LEFT_OUT = ("_bucket", "_created", "_info")
+_MAX_LABEL_CHARS = 200
+
+
+def make_engine_points(
+    samples: Iterable[Sample | None], target: Target, job: str, ts_ns: int
+) -> tuple[list[Point], int]:
+    """Return the points of one page, and how many of its lines were left out beyond the bounds.
+
+    Series of anything but engines, such as those of the interpreter, are passed over.
+
+    Args:
+        samples: The page.
+        target: Where it was found; its labels name the replica and may name the run.
+        job: The job it belongs to, "" if unknown.
+        ts_ns: The points' time.
+    """
+    points: list[Point] = []
+    num_left_out = 0
+    resources: dict[str, Attributes] = {}
+    for sample in samples:
+        if sample is None:
+            num_left_out += 1
+            continue
+        match = _ENGINE.fullmatch(sample.name)
+        if match is None or sample.name.endswith(_LEFT_OUT) or not math.isfinite(sample.value):
+            continue
+        if len(points) >= MAX_SERIES or any(
+            len(value) > _MAX_LABEL_CHARS for _, value in sample.labels
+        ):
+            num_left_out += 1
+            continue
+        engine = match[1]
+        resource = resources.get(engine)
+        if resource is None:
+            resource = resources[engine] = _make_resource(engine, target, job)
+        kind = "counter" if sample.is_cumulative else "gauge"
+        points.append(Point(sample.name, "", kind, ts_ns, sample.value, sample.labels, resource))
+    return points, num_left_out
+
+
+def name_replica(target: Target) -> str:
+    """Return the replica's name: as lanes have it where a number was registered, else its page."""
+    replica = target.label("replica")
+    if replica.isdecimal():
+        return f"{rl_insight.REPLICA_LANE_PREFIX}{replica}"
+    return replica or target.address
+
+
+def _make_resource(engine: str, target: Target, job: str) -> Attributes:
+    named = (
+        (LEGACY_PROJECT, target.label(LEGACY_PROJECT)),
+        (LEGACY_EXPERIMENT, target.label(LEGACY_EXPERIMENT)),
+        (rl_insight.JOB, job),
+    )
+    return (
+        (SERVICE_NAME, engine),
+        (SERVICE_INSTANCE_ID, name_replica(target)),
+        *((key, value) for key, value in named if value),
+    )

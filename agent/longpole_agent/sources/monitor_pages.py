@@ -1,0 +1,150 @@
+"""RL-Insight's page of a trainer: gauges that hold the last value of every metric, and no times.
+
+A step's metrics are set one after another, so a page may show two steps at once. It is read until
+it stands still; then all of it belongs to the step that one of its gauges names.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from longpole.conventions import rl_insight
+from longpole.conventions.attributes import (
+    ITERATION,
+    LEGACY_EXPERIMENT,
+    LEGACY_PROJECT,
+    SERVICE_NAME,
+    SYSTEM,
+)
+from longpole_agent.sources.exposition import Sample, read_page
+from longpole_agent.sources.pages import FetchPage
+from longpole_agent.sources.source import Attributes, Point
+
+_SETTLE_S = 0.2
+_MAX_ROUNDS = 10
+_MAX_GAUGES = 4000
+_IDENTITY = (LEGACY_PROJECT, LEGACY_EXPERIMENT)
+# In the order they are trusted: the fully asynchronous trainer logs by parameter version.
+_STEP_GAUGES = (f"{rl_insight.GAUGE_PREFIX}fully_async_count_current_param_version",)
+# Logged in some steps only: what stands there unchanged is of an earlier one. Two timers never
+# agree to the last bit.
+_OCCASIONAL = ("timing_s_", "timing_per_token_ms_", "val-", "val_")
+
+
+@dataclass(slots=True)
+class _Seen:
+    step: int | None = None
+    values: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class MonitorPage:
+    """The page of one trainer, read again and again by one thread at a time.
+
+    Args:
+        fetch: Fetches pages.
+        pause: Waits some seconds.
+    """
+
+    def __init__(self, fetch: FetchPage, pause: Callable[[float], None] = time.sleep) -> None:
+        self._fetch = fetch
+        self._pause = pause
+        self._seen: dict[Attributes, _Seen] = {}
+        self._last: list[Sample] = []
+        self.num_missed_steps = 0
+        self.num_skipped = 0
+
+    def read(self, address: str, ts_ns: int) -> list[Point]:
+        """Return the points of a step that the page has not shown before, else none.
+
+        Args:
+            address: The page.
+            ts_ns: The points' time.
+
+        Raises:
+            PageError: It cannot be had.
+        """
+        samples = self._read_once(address)
+        for _ in range(_MAX_ROUNDS):
+            if samples == self._last:
+                break
+            self._last = samples
+            self._pause(_SETTLE_S)
+            samples = self._read_once(address)
+        else:
+            # It never stands still; the next visit may be luckier.
+            return []
+        points: list[Point] = []
+        for identity, values in self._group(samples).items():
+            points += self._take_step(identity, values, ts_ns)
+        return points
+
+    def _read_once(self, address: str) -> list[Sample]:
+        kept: list[Sample] = []
+        self.num_skipped = 0
+        for sample in read_page(self._fetch(address)):
+            if sample is None or len(kept) >= _MAX_GAUGES:
+                self.num_skipped += 1
+            elif _is_metric(sample):
+                kept.append(sample)
+        return kept
+
+    def _group(self, samples: Sequence[Sample]) -> dict[Attributes, dict[str, float]]:
+        grouped: dict[Attributes, dict[str, float]] = {}
+        for sample in samples:
+            labels = dict(sample.labels)
+            identity = tuple((key, labels[key]) for key in _IDENTITY if labels.get(key))
+            name = sample.name.removeprefix(rl_insight.GAUGE_PREFIX)
+            grouped.setdefault(identity, {})[name] = sample.value
+        return grouped
+
+    def _take_step(
+        self, identity: Attributes, values: Mapping[str, float], ts_ns: int
+    ) -> list[Point]:
+        step = _find_step(values)
+        seen = self._seen.setdefault(identity, _Seen())
+        changed = {name for name, value in values.items() if _differs(seen.values, name, value)}
+        if step is None or (step == seen.step and not changed):
+            return []
+        is_new = step != seen.step
+        if is_new and seen.step is not None and step > seen.step + 1:
+            self.num_missed_steps += step - seen.step - 1
+        self._seen[identity] = _Seen(step, values)
+        resource: Attributes = (
+            (SERVICE_NAME, rl_insight.SERVICE),
+            (SYSTEM, "verl"),
+            *identity,
+        )
+        return [
+            Point(
+                rl_insight.restore_name(name),
+                "",
+                "gauge",
+                ts_ns,
+                value,
+                ((ITERATION, step),),
+                resource,
+            )
+            for name, value in values.items()
+            if name in changed or (is_new and not name.startswith(_OCCASIONAL))
+        ]
+
+
+def _is_metric(sample: Sample) -> bool:
+    return (
+        sample.name.startswith(rl_insight.GAUGE_PREFIX)
+        and not sample.name.startswith(rl_insight.DESCRIPTIVE_PREFIX)
+        and all(key in _IDENTITY for key, _ in sample.labels)
+    )
+
+
+def _find_step(values: Mapping[str, float]) -> int | None:
+    for gauge in (*_STEP_GAUGES, rl_insight.STEP_GAUGE):
+        value = values.get(gauge.removeprefix(rl_insight.GAUGE_PREFIX))
+        if value is not None and value == value and abs(value) < 2**53:
+            return int(value)
+    return None
+
+
+def _differs(before: Mapping[str, float], name: str, value: float) -> bool:
+    known = before.get(name)
+    return known is None or (known != value and not (known != known and value != value))

@@ -1,0 +1,82 @@
+"""Fetches Prometheus pages: bounded in time and size, one new connection each."""
+
+import http.client
+import time
+from typing import Protocol
+
+from longpole_agent.sources.exposition import ACCEPT
+
+_CHUNK_BYTES = 64 * 1024
+
+
+class PageError(Exception):
+    """A page that could not be had; the text says why."""
+
+
+class FetchPage(Protocol):
+    """Returns the text of the page at `http://TARGET/metrics`.
+
+    Raises:
+        PageError: It cannot be had.
+    """
+
+    def __call__(self, target: str) -> str:
+        """Fetch the page of a target, `host:port`."""
+        ...
+
+
+class HttpPages:
+    """`FetchPage` over HTTP.
+
+    Args:
+        timeout_s: Bound of the whole exchange.
+        max_bytes: Bound of a page.
+        path: Where the page lies.
+    """
+
+    def __init__(
+        self, timeout_s: float = 2.0, max_bytes: int = 8 << 20, path: str = "/metrics"
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._path = path
+
+    def __call__(self, target: str) -> str:
+        """Fetch the page of a target; raises `PageError`."""
+        host, _, port = target.rpartition(":")
+        deadline_s = time.monotonic() + self._timeout_s
+        # Never through a proxy: pages lie on this node or beside it.
+        connection = http.client.HTTPConnection(
+            host.strip("[]"), int(port), timeout=self._timeout_s
+        )
+        try:
+            connection.request("GET", self._path, headers={"Accept": ACCEPT})
+            response = connection.getresponse()
+            if response.status != 200:
+                raise PageError(f"status {response.status}")
+            return self._read(connection, response, deadline_s).decode("utf-8", "replace")
+        except TimeoutError as error:
+            raise PageError(f"no answer within {self._timeout_s:g} s") from error
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            raise PageError(getattr(error, "strerror", None) or str(error) or "no page") from error
+        finally:
+            connection.close()
+
+    def _read(
+        self,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        deadline_s: float,
+    ) -> bytes:
+        body = bytearray()
+        # The socket's timeout bounds each wait, the deadline all of them together.
+        while chunk := response.read1(_CHUNK_BYTES):
+            body += chunk
+            if len(body) > self._max_bytes:
+                raise PageError(f"the page is larger than {self._max_bytes} bytes")
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise PageError(f"no whole page within {self._timeout_s:g} s")
+            if connection.sock is not None:
+                connection.sock.settimeout(left_s)
+        return bytes(body)
