@@ -32,7 +32,7 @@ test: install ## everything the tests need, then all tests and checks
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 trainers: install ## whole trainings of verl and TRL against this project (TRAINERS="trl": one of them; 2 GB each)
-	$(BIN)/python -m tests.trainers.prepare $(TRAINERS)
+	PYTHONPATH=tests $(BIN)/python tests/trainers/prepare.py $(TRAINERS)
 	$(BIN)/pytest tests/trainers
 
 check: install ## format, lint, types and import contracts; changes nothing

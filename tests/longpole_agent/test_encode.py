@@ -72,3 +72,17 @@ def test_an_unknown_value_is_no_zero() -> None:
     (point,) = metrics_of(encode(Point("a", "By", "total", 1, None)))["a"].sum.data_points
     assert point.flags == 1  # NO_RECORDED_VALUE
     assert point.WhichOneof("value") is None
+
+
+def test_points_of_others_go_under_their_own_resource() -> None:
+    engine = (("service.name", "vllm"), ("service.instance.id", "r0"))
+    request = encode(
+        Point("hw.power", "W", "gauge", 1, 1.0),
+        Point("vllm:x", "", "gauge", 1, 2.0, resource=engine),
+        Point("vllm:y", "", "gauge", 1, 3.0, resource=engine),
+    )
+    own, others = request.resource_metrics
+    assert len(own.scope_metrics[0].metrics) == 1
+    assert [metric.name for metric in others.scope_metrics[0].metrics] == ["vllm:x", "vllm:y"]
+    attributes = {each.key: each.value.string_value for each in others.resource.attributes}
+    assert attributes == {**dict(engine), "host.name": "node-1"}

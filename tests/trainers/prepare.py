@@ -1,4 +1,4 @@
-"""Makes one environment a trainer: `python -m tests.trainers.prepare [NAME...]`.
+"""Makes one environment a trainer: `prepare.py [NAME...]`.
 
 They lie in `.trainers/`, or where `LONGPOLE_TRAINERS` says, and take 1.5 to 3.5 GB each. Their
 requirements clash, so none of them is installed beside another. This project goes into each of
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tests.support.trainers import PROGRAMS, ROOT, find_python
+from support.trainers import PROGRAMS, ROOT, find_python
 
 # The build for CPUs is what comes without an accelerator.
 TORCH = "torch==2.13.0"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.server_process import ServerProcess
+from support.trainers import RunTrainer
 
 pytestmark = [pytest.mark.integration, pytest.mark.trainer("trl"), pytest.mark.timeout(600)]
 
@@ -14,9 +15,9 @@ RUN = "/runs/trl%2Fgrpo"
 
 
 def test_a_training_is_recorded(
-    server: ServerProcess, trainer_python: str, run_trainer, tmp_path: Path
+    server: ServerProcess, trainer_python: str, run_trainer: RunTrainer, tmp_path: Path
 ) -> None:
-    run_trainer("trl", trainer_python, "trl_grpo.py", str(tmp_path), str(STEPS))
+    run_trainer(trainer_python, "trl_grpo.py", str(tmp_path), str(STEPS))
     run = server.wait_for(RUN, lambda run: run["state"] == "finished")
     assert (run["system"], run["algorithm"], run["project"]) == ("trl", "grpo", "proj")
     page = server.wait_for(

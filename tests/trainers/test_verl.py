@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.server_process import ServerProcess
+from support.trainers import RunTrainer
 
 pytestmark = [pytest.mark.integration, pytest.mark.trainer("verl"), pytest.mark.timeout(900)]
 
@@ -30,10 +31,10 @@ def wait_for_steps(server: ServerProcess, count: int) -> list[dict[str, Any]]:
 
 
 def test_one_variable_gives_the_stage_seconds_of_verl_s_own_log(
-    server: ServerProcess, trainer_python: str, run_trainer, tmp_path: Path
+    server: ServerProcess, trainer_python: str, run_trainer: RunTrainer, tmp_path: Path
 ) -> None:
     run_trainer(
-        "verl", "bash", "verl_ppo.sh", trainer_python, str(tmp_path),
+        "bash", "verl_ppo.sh", trainer_python, str(tmp_path),
         environment={
             "LOGGERS": "[console,file,rl_insight]", "STEPS": str(STEPS), "LONGPOLE_VERL": "off",
         },
@@ -52,10 +53,10 @@ def test_one_variable_gives_the_stage_seconds_of_verl_s_own_log(
 
 
 def test_the_plugin_tells_windows_samples_and_the_model(
-    server: ServerProcess, trainer_python: str, run_trainer, tmp_path: Path
+    server: ServerProcess, trainer_python: str, run_trainer: RunTrainer, tmp_path: Path
 ) -> None:
     run_trainer(
-        "verl", "bash", "verl_ppo.sh", trainer_python, str(tmp_path),
+        "bash", "verl_ppo.sh", trainer_python, str(tmp_path),
         environment={"LOGGERS": "[console,file]", "STEPS": str(STEPS)},
     )  # fmt: skip
     steps = wait_for_steps(server, STEPS)
@@ -85,10 +86,10 @@ def test_the_plugin_tells_windows_samples_and_the_model(
 
 
 def test_without_a_receiver_the_plugin_changes_nothing(
-    trainer_python: str, run_trainer, tmp_path: Path
+    trainer_python: str, run_trainer: RunTrainer, tmp_path: Path
 ) -> None:
     run_trainer(
-        "verl", "bash", "verl_ppo.sh", trainer_python, str(tmp_path),
+        "bash", "verl_ppo.sh", trainer_python, str(tmp_path),
         environment={"STEPS": "2", "LONGPOLE_ENDPOINT": "http://127.0.0.1:9"},
     )  # fmt: skip
     assert sorted(read_file_log(tmp_path)) == [1, 2]

@@ -76,6 +76,8 @@ POLICY_VERSION_END = "rl.policy.version.end"
 REWARD_VALUE = "rl.reward.value"
 TURN = "rl.turn"
 TOOL_NAME = "gen_ai.tool.name"
+# Ids of the requests to engines that served a sample, by which engines' spans are linked to it.
+REQUEST_ID = "gen_ai.request.id"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 SYNC_METHOD = "rl.sync.method"

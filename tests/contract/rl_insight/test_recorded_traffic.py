@@ -42,9 +42,13 @@ class Node:
         self._job = job
         self._experiment = experiment
         self._text = ""
-        self._page = MonitorPage(lambda _: self._text, pause=lambda _: None)
+        self._page = MonitorPage(self._fetch, pause=lambda _: None)
         self._stamper = Stamper(NoPeers(), "node-1", Pages(job))
         self._encoder = MetricsEncoder("node-1", 7)
+
+    def _fetch(self, target: str) -> str:
+        assert target == PAGE
+        return self._text
 
     def take(self, event: Event, into: Records) -> None:
         if event.kind == "page":

@@ -22,7 +22,7 @@ class Peers:
 class Door:
     def __init__(self) -> None:
         self.registered: list[Mapping[str, Any]] = []
-        self.answer = (200, b'{"status":"ok"}')
+        self.answer: tuple[int, bytes] = (200, b'{"status":"ok"}')
         self.app = RlInsightDoor(self._inner, self._register, Peers(), "node-1")
 
     def _register(self, body: bytes) -> tuple[int, bytes]:

@@ -12,7 +12,10 @@ class Page:
     def __init__(self) -> None:
         self.text = ""
         self.later: list[str] = []
-        self.page = MonitorPage(lambda _: self.text, self._pause)
+        self.page = MonitorPage(self._fetch, self._pause)
+
+    def _fetch(self, target: str) -> str:
+        return self.text
 
     def _pause(self, _: float) -> None:
         if self.later:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from longpole.conventions.metrics import CANONICAL_OF_ALIAS
 from longpole_server.ingest.normalize.attempts import Attempt
-from longpole_server.ingest.normalize.attributes import get_text
+from longpole_server.ingest.normalize.attributes import Values, get_text
 from longpole_server.ingest.normalize.points import NumberPoint, label_name
 from longpole_server.ingest.normalize.sender import Sender
 from longpole_server.ingest.normalize.spans import ITERATION_KEYS
@@ -18,6 +18,7 @@ _TOTAL_SUFFIX = "_total"
 _DERIVED_SUFFIXES = (_TOTAL_SUFFIX, "_count", "_sum", "_bucket")
 _INSTANCE = "service.instance.id"
 _FIRST_ENGINE = "0"
+_HALVES = frozenset({"prefill", "decode"})
 # Labels that say which engine it is, or the same on every series.
 _IDENTITY_LABELS = frozenset(
     {
@@ -68,8 +69,19 @@ def make_engine_sample(
     )
 
 
+def is_copy(values: Values) -> bool:
+    """Tell whether a point repeats what the first rank of its engine says."""
+    return any(
+        (get_text(values, label) or _FIRST_ENGINE) != _FIRST_ENGINE
+        for label in ("tp_rank", "pp_rank")
+    )
+
+
 def _name_replica(point: NumberPoint, sender: Sender) -> str:
-    """Return the replica: the instance; behind it the engine, where one process has several."""
+    """Return the replica: the instance; behind it what one process has several of.
+
+    These are engines (data parallel ranks), and the halves of disaggregated serving.
+    """
     replica = (
         get_text(point.values, _INSTANCE)
         or get_text(point.values, "instance")
@@ -77,4 +89,6 @@ def _name_replica(point: NumberPoint, sender: Sender) -> str:
         or sender.host
     )
     engine = get_text(point.values, "engine") or get_text(point.values, "dp_rank")
-    return replica if engine in {None, _FIRST_ENGINE} else f"{replica}/{engine}"
+    parts = [replica] if engine in {None, _FIRST_ENGINE} else [replica, f"{engine}"]
+    half = get_text(point.values, "engine_type")
+    return "/".join([*parts, half] if half in _HALVES else parts)

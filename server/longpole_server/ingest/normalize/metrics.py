@@ -12,7 +12,7 @@ from longpole.conventions.gpus import GPU_COLUMN_OF_METRIC
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, Moments
-from longpole_server.ingest.normalize.engines import make_engine_sample, name_series
+from longpole_server.ingest.normalize.engines import is_copy, make_engine_sample, name_series
 from longpole_server.ingest.normalize.hardware import HardwarePivot, NetworkRates, is_hardware
 from longpole_server.ingest.normalize.jobs import ROLLOUT, JobBook
 from longpole_server.ingest.normalize.lanes import LanePlacer
@@ -113,6 +113,9 @@ class MetricReader:
                 continue
             series = name_series(point.name, is_total=point.is_total)
             if sender.is_agent or point.value is None or (is_histogram and series is None):
+                self.num_ignored += 1
+                continue
+            if series is not None and is_copy(point.values):
                 self.num_ignored += 1
                 continue
             if series is not None:

@@ -1,6 +1,7 @@
 """Spans as sent, and which of them mean something in a training step."""
 
 import enum
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,6 +28,8 @@ STATUS_TEXTS = ("Unset", "Ok", "Error")
 ITERATION_KEYS = (names.ITERATION, "global_step", "global_steps")
 # Names under which other systems send a whole step. NeMo-RL's is known by its last segment.
 _LOOP_ALIASES = frozenset({"pipeline_step", "total_step_time"})
+_NAMED_REQUEST = re.compile(r"(?P<role>(?:\S+ | )?Req) \S{1,64}")
+_NAMED_THREAD = re.compile(r"(?P<label>.+?) \(host:\S+ \| pid:\d+\)")
 _PARTKIND_TEXTS = {names.SPAN_GENERATE: "generate", names.SPAN_SCORE: "score"}
 
 
@@ -63,7 +66,7 @@ def read_span(
         span_id=span.span_id.hex(),
         parent_span_id=span.parent_span_id.hex(),
         trace_state=span.trace_state,
-        name=span.name,
+        name=name_without_ids(span.name),
         kind=_name_of(span.kind, KIND_TEXTS),
         service_name=sender.service,
         resource=sender.text,
@@ -76,6 +79,20 @@ def read_span(
         links=read_links(span, keep_text=keep_text) if span.links else (),
     )
     return SpanFact(raw, values, end_ns)
+
+
+@lru_cache(maxsize=4096)
+def name_without_ids(name: str) -> str:
+    """Return a span's name without what is new in every span.
+
+    SGLang writes request ids and processes into names: `unified Req 1a2b3c4d`,
+    `scheduler [TP 0] (host:1a2b3c4d | pid:77)`. Both stand in its attributes as well.
+    """
+    request = _NAMED_REQUEST.fullmatch(name)
+    if request is not None:
+        return request["role"].strip()
+    thread = _NAMED_THREAD.fullmatch(name)
+    return thread["label"] if thread is not None else name
 
 
 def classify_span(name: str, values: Values) -> SpanKind | None:

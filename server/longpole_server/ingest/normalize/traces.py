@@ -1,6 +1,6 @@
 """OTLP traces: raw spans, the windows of a step, and its samples."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -9,6 +9,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
+from longpole_server.ingest.normalize.engine_spans import EngineSpanBook, is_engine_request
 from longpole_server.ingest.normalize.jobs import JobBook
 from longpole_server.ingest.normalize.lanes import LanePlacer
 from longpole_server.ingest.normalize.monitor_spans import MonitorSpanReader, is_monitor_span
@@ -81,6 +82,7 @@ class TraceReader:
     ) -> None:
         self._jobs = jobs
         self._lanes = lanes
+        self._engines = EngineSpanBook()
         self._monitors = MonitorSpanReader(jobs, lanes, book)
         self._senders = senders
         self._book = book
@@ -91,8 +93,8 @@ class TraceReader:
 
     @property
     def num_waiting(self) -> int:
-        """Stage spans that wait for the step they belong to."""
-        return self.placer.num_held
+        """Spans that wait for the step or the sample they belong to."""
+        return self.placer.num_held + self._engines.num_waiting
 
     def add(self, request: ExportTraceServiceRequest, received_ns: int, into: Records) -> None:
         """Add the records of a request."""
@@ -101,7 +103,7 @@ class TraceReader:
             with self.guard:
                 self._add_resource(resource_spans, received_ns, joining, into)
         with self.guard:
-            join_trajectories(joining.trajectories, joining.parts, joining.parents, into)
+            self._join(joining, into)
 
     def _add_resource(
         self,
@@ -131,7 +133,7 @@ class TraceReader:
             return
         joining = _Joining()
         self._add_found(found, member, received_ns, joining, into)
-        join_trajectories(joining.trajectories, joining.parts, joining.parents, into)
+        self._join(joining, into)
 
     def _add_found(
         self,
@@ -159,6 +161,16 @@ class TraceReader:
         )
         joining.parts.extend(PlacedFact(fact, attempt, sender) for fact in found.parts)
 
+    def _join(self, joining: _Joining, into: Records) -> None:
+        """Add the samples with their children, and with the requests that engines told of."""
+        num_before = len(into.trajectories)
+        join_trajectories(joining.trajectories, joining.parts, joining.parents, into)
+        records = into.trajectories[num_before:]
+        for index, (placed, record) in enumerate(zip(joining.trajectories, records, strict=True)):
+            queue_s = self._engines.note_sample(record, placed.fact.values, into)
+            if record.queue_s is None and queue_s is not None:
+                into.trajectories[num_before + index] = replace(record, queue_s=queue_s)
+
     def _note_end(self, loop: SpanFact, attempt: Attempt, into: Records) -> None:
         step = get_step(loop)
         if step != UNKNOWN_STEP:
@@ -184,6 +196,9 @@ class TraceReader:
                     joining.parents[fact.raw.span_id] = fact.raw.parent_span_id
                     if is_monitor_span(fact.raw.name, fact.values):
                         found.monitored.append(fact)
+                        continue
+                    if is_engine_request(fact.raw.name, fact.values):
+                        self._engines.add(fact, into)
                         continue
                     kind = classify_span(fact.raw.name, fact.values)
                     if kind is not None:

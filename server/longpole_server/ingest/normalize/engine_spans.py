@@ -1,0 +1,198 @@
+"""Spans of inference engines: a request of vLLM or SGLang, linked to the sample it was made for.
+
+By trace context where the sample's sender passed it on, else by request id. A request ends before
+its sample does, so it waits for it. What nobody asks for stays in the raw spans alone, as do the
+spans of an engine's start, which belong to no step.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from longpole.conventions import attributes as names
+from longpole_server.ingest.normalize.attributes import (
+    Values,
+    get_float,
+    get_int,
+    get_text,
+    get_texts,
+)
+from longpole_server.ingest.normalize.spans import SpanFact
+from longpole_server.model.records import Records, TrajectoryRecord, TrajectorySpan
+
+REQUEST = "llm_request"
+_SGLANG_REQUEST = re.compile(r".*\bReq")
+_RID = "rid"
+_QUEUE_S = "gen_ai.latency.time_in_queue"
+_TOKENS = {
+    "input": (names.INPUT_TOKENS, "gen_ai.usage.prompt_tokens"),
+    "output": (names.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens"),
+}
+# vLLM's front ends put these around the id that the client chose.
+_PREFIXES = ("cmpl-", "chatcmpl-")
+_SUFFIX = re.compile(r"-(?:\d+|[0-9a-f]{8})$")
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    start_ns: int
+    end_ns: int
+    queue_s: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    span_id: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    run_id: str
+    attempt: int
+    trajectory_id: str
+
+
+class EngineSpanBook:
+    """Links requests to samples, whichever comes first. Not thread-safe.
+
+    Args:
+        max_waiting: Most requests that wait for their sample; the oldest are given up first.
+        max_samples: Most keys of samples that are remembered for late requests.
+    """
+
+    def __init__(self, max_waiting: int = 20_000, max_samples: int = 100_000) -> None:
+        self._max_waiting = max_waiting
+        self._max_samples = max_samples
+        # By span id, and the span ids of each key.
+        self._waiting: OrderedDict[str, _Request] = OrderedDict()
+        self._by_key: dict[str, set[str]] = {}
+        self._samples: OrderedDict[str, _Sample] = OrderedDict()
+        self.num_given_up = 0
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that wait for their sample."""
+        return len(self._waiting)
+
+    def add(self, fact: SpanFact, into: Records) -> None:
+        """Add a request to its sample, now or when that is known."""
+        request = _read_request(fact)
+        for key in request.keys:
+            sample = self._samples.get(key)
+            if sample is not None:
+                into.trajectory_spans.extend(_make_spans(request, sample))
+                return
+        if request.span_id in self._waiting:
+            return
+        self._waiting[request.span_id] = request
+        for key in request.keys:
+            self._by_key.setdefault(key, set()).add(request.span_id)
+        if len(self._waiting) > self._max_waiting:
+            self._forget(next(iter(self._waiting)))
+            self.num_given_up += 1
+
+    def note_sample(self, record: TrajectoryRecord, values: Values, into: Records) -> float | None:
+        """Remember a sample, and add its requests; return the seconds they spent in queues."""
+        sample = _Sample(record.run_id, record.attempt, record.trajectory_id)
+        found: dict[str, _Request] = {}
+        for key in _list_sample_keys(record, values):
+            self._samples.pop(key, None)
+            self._samples[key] = sample
+            for span_id in self._by_key.get(key, ()):
+                found[span_id] = self._waiting[span_id]
+        while len(self._samples) > self._max_samples:
+            self._samples.popitem(last=False)
+        for span_id, request in found.items():
+            self._forget(span_id)
+            into.trajectory_spans.extend(_make_spans(request, sample))
+        queued = [request.queue_s for request in found.values() if request.queue_s is not None]
+        return sum(queued) if queued else None
+
+    def _forget(self, span_id: str) -> None:
+        request = self._waiting.pop(span_id)
+        for key in request.keys:
+            spans = self._by_key.get(key)
+            if spans is not None:
+                spans.discard(span_id)
+                if not spans:
+                    del self._by_key[key]
+
+
+def is_engine_request(name: str, values: Values) -> bool:
+    """Tell whether a span is a whole request to an engine."""
+    if name == REQUEST:
+        return True
+    return _RID in values and _SGLANG_REQUEST.fullmatch(name) is not None
+
+
+def _read_request(fact: SpanFact) -> _Request:
+    raw, values = fact.raw, fact.values
+    return _Request(
+        start_ns=raw.ts_ns,
+        end_ns=fact.end_ns,
+        queue_s=get_float(values, _QUEUE_S),
+        input_tokens=_get_first(values, _TOKENS["input"]),
+        output_tokens=_get_first(values, _TOKENS["output"]),
+        span_id=raw.span_id,
+        keys=tuple(_list_request_keys(fact)),
+    )
+
+
+def _list_request_keys(fact: SpanFact) -> Iterator[str]:
+    if fact.raw.parent_span_id:
+        yield f"trace/{fact.raw.trace_id}"
+    request_id = get_text(fact.values, names.REQUEST_ID) or get_text(fact.values, _RID)
+    if request_id is None:
+        return
+    yield f"request/{request_id}"
+    for prefix in _PREFIXES:
+        request_id = request_id.removeprefix(prefix)
+    yield f"request/{request_id}"
+    # A sample of several, and a suffix against ids that are used twice: one of each at most.
+    for _ in range(2):
+        shorter = _SUFFIX.sub("", request_id)
+        if shorter == request_id or not shorter:
+            return
+        request_id = shorter
+        yield f"request/{request_id}"
+
+
+def _list_sample_keys(record: TrajectoryRecord, values: Values) -> Iterator[str]:
+    if record.trace_id:
+        yield f"trace/{record.trace_id}"
+    yield f"request/{record.trajectory_id}"
+    for request_id in get_texts(values, names.REQUEST_ID):
+        yield f"request/{request_id}"
+
+
+def _get_first(values: Values, keys: tuple[str, ...]) -> int | None:
+    return next((value for key in keys if (value := get_int(values, key)) is not None), None)
+
+
+def _make_spans(request: _Request, sample: _Sample) -> Iterator[TrajectorySpan]:
+    queued_ns = round((request.queue_s or 0.0) * _NS_PER_S)
+    begun_ns = min(request.start_ns + max(0, queued_ns), request.end_ns)
+    if begun_ns > request.start_ns:
+        yield TrajectorySpan(
+            sample.run_id,
+            sample.attempt,
+            sample.trajectory_id,
+            "queue",
+            "engine queue",
+            request.start_ns,
+            begun_ns,
+            f"{request.span_id}q",
+        )
+    yield TrajectorySpan(
+        sample.run_id,
+        sample.attempt,
+        sample.trajectory_id,
+        "generate",
+        "engine",
+        begun_ns,
+        request.end_ns,
+        request.span_id,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+    )

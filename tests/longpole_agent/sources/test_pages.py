@@ -1,0 +1,75 @@
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from longpole_agent.sources.pages import HttpPages, PageError
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        server = self.server
+        assert isinstance(server, PageServer)
+        self.send_response(server.status)
+        self.end_headers()
+        if server.hangs is not None:
+            self.wfile.write(b"vllm:x")
+            self.wfile.flush()
+            server.hangs.wait(30)
+        self.wfile.write(server.page)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class says so
+        pass
+
+
+class PageServer(ThreadingHTTPServer):
+    daemon_threads = True
+    status = 200
+    page = b"vllm:x 1\n"
+    hangs: threading.Event | None = None
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def server() -> Iterator[PageServer]:
+    server = PageServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield server
+    if server.hangs is not None:
+        server.hangs.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_page_is_read(server: PageServer) -> None:
+    assert HttpPages()(server.target) == "vllm:x 1\n"
+
+
+def test_a_page_has_a_size(server: PageServer) -> None:
+    server.page = b"x" * 2000
+    with pytest.raises(PageError, match="larger"):
+        HttpPages(max_bytes=1000)(server.target)
+
+
+def test_only_success_is_a_page(server: PageServer) -> None:
+    server.status = 404
+    with pytest.raises(PageError, match="404"):
+        HttpPages()(server.target)
+
+
+def test_a_page_that_never_ends_is_left(server: PageServer) -> None:
+    server.hangs = threading.Event()
+    with pytest.raises(PageError):
+        HttpPages(timeout_s=0.2)(server.target)
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:1", "no.such.host.invalid:80"])
+def test_nobody_there(target: str) -> None:
+    with pytest.raises(PageError):
+        HttpPages(timeout_s=2.0)(target)
