@@ -177,6 +177,7 @@ def trajectory(
     policy_version_end: int | None = None,
     replica: str | None = None,
     parts: "Sequence[Part]" = (),
+    request_ids: Sequence[str] = (),
 ) -> None:
     """Record one finished sample. Cheap: it is encoded later, on another thread.
 
@@ -203,6 +204,7 @@ def trajectory(
         replica: The rollout replica that served it.
         parts: Where its time went: `(kind, name, start_ns, end_ns)` with kind `generate`, `tool`,
             `score` or `queue`; the name matters for tools. The first 256 are sent.
+        request_ids: What engines call the requests it made: their spans are linked to it by these.
     """
     session = _process.session or _process.resume("trajectory")
     if session is None:
@@ -243,6 +245,7 @@ def trajectory(
             policy_version_start,
             policy_version_end,
             replica,
+            tuple(request_ids) if request_ids else (),
             frozen_parts,
         )
         session.trajectories.append(record, len(frozen_parts))

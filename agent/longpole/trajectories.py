@@ -46,7 +46,8 @@ class Trajectory(NamedTuple):
     policy_version_start: object
     policy_version_end: object
     replica: object
-    parts: Sequence[Part]
+    request_ids: Sequence[object] = ()
+    parts: Sequence[Part] = ()
 
 
 def weigh_parts(record: tuple[Any, ...]) -> int:
@@ -148,6 +149,7 @@ def _describe(
         names.POLICY_VERSION_START: to_iteration(trajectory.policy_version_start),
         names.POLICY_VERSION_END: to_iteration(trajectory.policy_version_end),
         names.SERVICE_INSTANCE_ID: _to_text(trajectory.replica),
+        names.REQUEST_ID: tuple(map(str, trajectory.request_ids[:MAX_PARTS])) or None,
     }
 
 

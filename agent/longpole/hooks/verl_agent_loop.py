@@ -39,6 +39,7 @@ class _Sample:
     start_ns: int
     parts: "list[Part]" = field(default_factory=list["Part"])
     outputs: Sequence[Any] = ()
+    request_ids: list[str] = field(default_factory=list[str])
 
 
 _current: ContextVar[_Sample | None] = ContextVar("longpole_sample", default=None)
@@ -62,6 +63,25 @@ def _watch_timers(module: ModuleType) -> None:
                 sample.parts.append((kind, name, start_ns, time.time_ns()))
 
     module.__dict__["simple_timer"] = recorded_timer
+
+
+def _watch_client(module: ModuleType) -> None:
+    """Keep what engines call the requests of a sample, where the client makes it up."""
+    client: Any = module.__dict__.get("LLMServerClient")
+    make_id = getattr(client, "_vllm_request_id", None)
+    if make_id is None:
+        return
+
+    @wraps(make_id)
+    def recorded_id(*args: Any, **kwargs: Any) -> Any:
+        request_id = make_id(*args, **kwargs)
+        sample = _current.get()
+        if sample is not None and isinstance(request_id, str):
+            sample.request_ids.append(request_id)
+        return request_id
+
+    is_static = isinstance(vars(client).get("_vllm_request_id"), staticmethod)
+    client._vllm_request_id = staticmethod(recorded_id) if is_static else recorded_id
 
 
 def _watch_workers(module: ModuleType) -> None:
@@ -177,6 +197,7 @@ def _record(
         policy_version_start=extra_fields.get("min_global_steps"),
         policy_version_end=extra_fields.get("max_global_steps"),
         parts=sample.parts,
+        request_ids=sample.request_ids,
     )
 
 
@@ -217,5 +238,6 @@ def _guard(call: Callable[..., None], *args: Any) -> None:
 
 WATCHED: Mapping[str, Callable[[ModuleType], None]] = {
     "verl.utils.profiler.performance": _watch_timers,
+    "verl.workers.rollout.llm_server": _watch_client,
     "verl.experimental.agent_loop.agent_loop": _watch_workers,
 }
