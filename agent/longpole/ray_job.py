@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+RAY_JOB_PREFIX = "ray/"
 _JOB = "RAY_JOB_ID"
 _RAYLET = "RAY_RAYLET_PID"
 # Workers that were started before any job wanted one say so.
@@ -28,5 +29,5 @@ def find_ray_job(environ: Mapping[str, str], root: Path = Path("/")) -> str:
         return ""
     for argument in arguments:
         if argument.startswith(_SESSION):
-            return f"ray/{argument.removeprefix(_SESSION)}/{job}"
+            return f"{RAY_JOB_PREFIX}{argument.removeprefix(_SESSION)}/{job}"
     return ""

@@ -93,8 +93,8 @@ _OPTIONS = (
         "where the kubelet tells which pod holds which GPU; empty: it is not asked",
     ),
     _Option(
-        "scrape-targets", parse_static_targets, "", "JOB=HOST:PORT,...",
-        "Prometheus pages of engines to scrape beside the registered ones",
+        "scrape-targets", parse_static_targets, "", "JOB=HOST:PORT@RUN,...",
+        "Prometheus pages of engines beside the registered ones; job and run may be left out",
     ),
     _Option("scrape-interval-s", _parse_seconds, "2.0", "SECONDS", "time between two scrapes"),
     _Option("simulated-gpus", _parse_path, "", "FILE", "GPUs that a simulator pretends"),

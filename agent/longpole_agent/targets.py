@@ -195,16 +195,19 @@ def _read_target(each: Mapping[str, Any]) -> Target:
 
 
 def parse_static_targets(text: str) -> tuple[Target, ...]:
-    """Return targets from `JOB=HOST:PORT` separated by commas or blanks; a job may be left out.
+    """Return targets from `JOB=HOST:PORT@RUN` separated by commas or blanks.
+
+    Job and run may be left out.
 
     Raises:
         ValueError: One is no target.
     """
     found: list[Target] = []
     for item in text.replace(",", " ").split():
-        job, _, address = item.rpartition("=")
+        named, _, run = item.partition("@")
+        job, _, address = named.rpartition("=")
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535 or "/" in address:
-            raise ValueError(f"{item!r} is no JOB=HOST:PORT")
-        found.append(Target(job or "engine", address))
+            raise ValueError(f"{item!r} is no JOB=HOST:PORT@RUN")
+        found.append(Target(job or "engine", address, (("run", run),) if run else ()))
     return tuple(found)

@@ -111,6 +111,10 @@ def test_static_targets() -> None:
         Target("engine", "h:1"),
         Target("engine", "[::1]:2"),
     )
+    assert parse_static_targets("vllm=h:1@proj/a=b h:2@x") == (
+        Target("vllm", "h:1", (("run", "proj/a=b"),)),
+        Target("engine", "h:2", (("run", "x"),)),
+    )
     for wrong in ("x", "a:b", "vllm=h", "http://h:1", "h:70000", ":1"):
         with pytest.raises(ValueError):
             parse_static_targets(wrong)

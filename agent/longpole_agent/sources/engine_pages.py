@@ -8,6 +8,7 @@ from longpole.conventions import rl_insight
 from longpole.conventions.attributes import (
     LEGACY_EXPERIMENT,
     LEGACY_PROJECT,
+    RUN_ID,
     SERVICE_INSTANCE_ID,
     SERVICE_NAME,
 )
@@ -70,6 +71,7 @@ def name_replica(target: Target) -> str:
 
 def _make_resource(engine: str, target: Target, job: str) -> Attributes:
     named = (
+        (RUN_ID, target.label("run")),
         (LEGACY_PROJECT, target.label(LEGACY_PROJECT)),
         (LEGACY_EXPERIMENT, target.label(LEGACY_EXPERIMENT)),
         (rl_insight.JOB, job),

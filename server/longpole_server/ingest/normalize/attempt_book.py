@@ -69,6 +69,15 @@ class AttemptBook:
         # Process 0 stands for a monitor. An attempt that ended is nobody's any more.
         return newest.leader is not None and newest.leader.pid != 0 and newest.ended_ns is None
 
+    def find_lone_run(self, host: str, received_ns: int) -> str | None:
+        """Return the only run that is led from a host and alive, None if none or several are."""
+        alive = [
+            run_id
+            for run_id, run in self._runs.items()
+            if run.is_led_from(host) and run.newest.is_live(received_ns)
+        ]
+        return alive[0] if len(alive) == 1 else None
+
     def _leads(self, sender: Sender, moments: Moments) -> bool:
         if sender.role == CONTROLLER or moments.first_loop is not None:
             return True

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 
 from longpole.conventions.gpus import GPU_COLUMN_OF_METRIC
+from longpole.ray_job import RAY_JOB_PREFIX
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, Moments
@@ -135,6 +136,9 @@ class MetricReader:
                 self._jobs.learn(sender.job, attempt.run_id, into, from_process=True)
             return
         run_id = self._jobs.find(sender.job)
+        if run_id is None and not sender.job.startswith(RAY_JOB_PREFIX):
+            # A process by itself: some run's engine, if there is but one run beside it.
+            run_id = self._book.find_lone_run(sender.host, received_ns)
         if run_id is None:
             weight = len(found.scalars) + len(found.engine_points)
             late = partial(self._attribute, found, sender, received_ns)

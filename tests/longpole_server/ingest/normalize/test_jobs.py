@@ -39,6 +39,19 @@ def test_engines_wait_for_their_job_s_run() -> None:
     assert (sample.run_id, sample.replica, sample.value) == ("proj/ppo", "replica_0", 3.0)
 
 
+def test_an_engine_by_itself_is_of_the_only_run_beside_it() -> None:
+    feed = Feed()
+    engine = otlp.resource(
+        {"service.name": "vllm", "host.name": "node0", "longpole.job": "process/node0/7/1"}
+    )
+    series = otlp.gauge("vllm:num_requests_running", [(1, 3, {})])
+    feed.traces(otlp.process("one"), [otlp.loop(1, 0, 3)], at_s=3)
+    (sample,) = feed.metrics(engine, [series], at_s=4).engine_samples
+    assert sample.run_id == "one"
+    feed.traces(otlp.process("two", pid=101), [otlp.loop(1, 0, 3)], at_s=5)
+    assert not feed.metrics(engine, [series], at_s=6).engine_samples
+
+
 def test_a_controller_without_a_run_is_not_kept_waiting() -> None:
     feed = Feed()
     records = feed.traces(worker("controller"), [otlp.loop(1, 0, 3)], at_s=3)
