@@ -17,6 +17,8 @@ from longpole.ray_job import find_ray_job
 _TABLE_AGE_S = 1.0
 _MAX_REMEMBERED = 1024
 _CONNECTION_AGE_S = 120.0
+# Where nothing is found, a look at all sockets is not taken with every request.
+_NOTHING_AGE_S = 10.0
 
 
 class Peers(Protocol):
@@ -77,16 +79,17 @@ class ProcessPeers:
         with self._lock:
             now_s = self._clock_s()
             known = self._known.get(key)
-            if known is not None and now_s - known[0] <= _CONNECTION_AGE_S:
+            if known is not None and now_s - known[0] <= (
+                _CONNECTION_AGE_S if known[1] else _NOTHING_AGE_S
+            ):
                 return known[1]
             self._read_table(now_s)
             pid = self._senders.get(key)
             job = "" if pid is None else self._name_job(self._node, pid)
-            if job:
-                self._known.pop(key, None)
-                if len(self._known) >= _MAX_REMEMBERED:
-                    self._known.popitem(last=False)
-                self._known[key] = (now_s, job)
+            self._known.pop(key, None)
+            if len(self._known) >= _MAX_REMEMBERED:
+                self._known.popitem(last=False)
+            self._known[key] = (now_s, job)
             return job
 
     def find_listener(self, port: int) -> str:

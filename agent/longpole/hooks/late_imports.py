@@ -5,7 +5,6 @@ Nothing is imported ahead of time: frameworks import theirs in orders of their o
 
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import logging
 import sys
 import threading

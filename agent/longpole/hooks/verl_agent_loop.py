@@ -4,6 +4,7 @@ The worker runs many samples at once on one event loop; a context variable says 
 measures.
 """
 
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -80,7 +81,7 @@ def _watch_client(module: ModuleType) -> None:
             sample.request_ids.append(request_id)
         return request_id
 
-    is_static = isinstance(vars(client).get("_vllm_request_id"), staticmethod)
+    is_static = isinstance(inspect.getattr_static(client, "_vllm_request_id"), staticmethod)
     client._vllm_request_id = staticmethod(recorded_id) if is_static else recorded_id
 
 
@@ -154,8 +155,11 @@ def _adopt(worker: Any) -> None:
 
 
 def _find_trajectory(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = kwargs.get("trajectory", args[1] if len(args) > 1 else None)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    return _as_mapping(kwargs.get("trajectory", args[1] if len(args) > 1 else None))
+
+
+def _as_mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _record(
@@ -168,8 +172,7 @@ def _record(
     end_ns = time.time_ns()
     outputs = sample.outputs
     last = outputs[-1] if outputs else None
-    extra = getattr(last, "extra_fields", None)
-    extra_fields = cast("Mapping[str, Any]", extra) if isinstance(extra, Mapping) else {}
+    extra_fields = _as_mapping(getattr(last, "extra_fields", None))
     config = getattr(worker, "config", None)
     index, rollout = trajectory.get("sample_index"), trajectory.get("rollout_n")
     uid, session = named.get("uid"), named.get("session_id", rollout)

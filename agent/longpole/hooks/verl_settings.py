@@ -1,7 +1,6 @@
 """What a configuration of verl says about a run. Older ones lack some keys: those say nothing."""
 
 import json
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -118,7 +117,7 @@ def _find_in_cache(path: str) -> Path | None:
         found = find(path, "config.json")
     except Exception:  # noqa: BLE001 - a path that is no name of a model
         return None
-    return Path(found) if isinstance(found, str | os.PathLike) else None
+    return Path(found) if isinstance(found, str) else None
 
 
 def find_version() -> str | None:

@@ -1,12 +1,12 @@
 """verl's controller: the run, its steps and stages, and its scalars."""
 
+import inspect
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from types import FrameType, ModuleType, TracebackType
-from typing import Any
+from typing import Any, cast
 
 import longpole
 from longpole.hooks import verl_settings as settings
@@ -39,7 +39,8 @@ def _watch_timers(module: ModuleType) -> None:
         inner = marked_timer(name, timing_raw, *args, **kwargs)
         if not _State.is_open:
             return inner
-        window = _find_window(name, sys._getframe(1))  # the trainer
+        frame = inspect.currentframe()
+        window = None if frame is None else _find_window(name, frame.f_back)
         return inner if window is None else _Both(window, inner)
 
     module.__dict__["marked_timer"] = recorded_timer
@@ -70,8 +71,8 @@ class _Both(AbstractContextManager[None]):
         return self._stack.__exit__(kind, error, traceback)
 
 
-def _find_window(name: object, caller: FrameType) -> AbstractContextManager[object] | None:
-    if not isinstance(name, str) or name in _NO_STAGES:
+def _find_window(name: object, caller: FrameType | None) -> AbstractContextManager[object] | None:
+    if not isinstance(name, str) or name in _NO_STAGES or caller is None:
         return None
     trainer = caller.f_locals.get("self")
     if _OTHER_STEPS in type(trainer).__name__:
@@ -141,7 +142,7 @@ def _open_run(
 
 def _log_scalars(data: object, step: object) -> None:
     if _State.is_open and isinstance(data, Mapping) and isinstance(step, int):
-        longpole.log(step, data)
+        longpole.log(step, cast("Mapping[str, object]", data))
 
 
 def _close_run(exit_code: object = 0) -> None:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from longpole.conventions import stages
 from longpole_server.analysis.intervals import Interval, length, union
 from longpole_server.model.facts import EngineWindow
+from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
 from longpole_server.read import EngineBin
 
+_ROLLOUT = "rollout"
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 # All of these are 0..1, `perc` in the name notwithstanding.
@@ -56,14 +58,25 @@ _Floats = NDArray[np.float64]
 _Flags = NDArray[np.bool_]
 
 
-def rollout_windows(step: Step, *, separate_pools: bool) -> list[Interval]:
-    """Return when samples were generated: gen, or the whole step with GPUs of their own."""
+def rollout_windows(
+    step: Step, *, separate_pools: bool, spans: Sequence[StageSpan] = ()
+) -> list[Interval]:
+    """Return when samples were generated: gen, or the whole step with GPUs of their own.
+
+    Where only scalars tell how long gen took, the lanes of rollout replicas tell when.
+    """
     if step.end_ns is None:
         return []
     gen = step.stage(stages.GEN) or step.stage(stages.TRAINER_WAIT)
-    if separate_pools or gen is None or not gen.windows:
-        return [(step.start_ns, step.end_ns)] if separate_pools else []
-    return union(gen.windows)
+    if separate_pools:
+        return [(step.start_ns, step.end_ns)]
+    if gen is not None and gen.windows:
+        return union(gen.windows)
+    return union(
+        (span.start_ns, span.end_ns)
+        for span in spans
+        if span.role == _ROLLOUT and span.stage == stages.GEN and span.end_ns > span.start_ns
+    )
 
 
 def summarise_engines(

@@ -180,7 +180,7 @@ class FactsReader:
             scalars=scalars,
             trajectories=make_trajectory_facts(samples, self._read_tools(step, samples)),
             gpu_windows=self._read_gpu_windows(step, lanes),
-            engine_windows=self._read_engine_windows(step, lanes) if spans else (),
+            engine_windows=self._read_engine_windows(step, lanes, spans) if spans else (),
             sync_phases=make_sync_phases(spans),
             gpus=self._read_gpus(step, lanes),
         )
@@ -252,9 +252,11 @@ class FactsReader:
             ),
         )
 
-    def _read_engine_windows(self, step: Step, lanes: Sequence[RunGpu]) -> tuple[EngineWindow, ...]:
+    def _read_engine_windows(
+        self, step: Step, lanes: Sequence[RunGpu], spans: Sequence[StageSpan]
+    ) -> tuple[EngineWindow, ...]:
         separate = find_pools_mode(lanes) is not None or step.stage(stages.GEN) is None
-        windows = rollout_windows(step, separate_pools=separate)
+        windows = rollout_windows(step, separate_pools=separate, spans=spans)
         if not windows:
             return ()
         start_ns, end_ns = windows[0][0], windows[-1][1]

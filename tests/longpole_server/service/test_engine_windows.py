@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from longpole_server.model.facts import EngineWindow
+from longpole_server.model.records import StageSpan
 from longpole_server.model.step import StageTime, Step
 from longpole_server.read import EngineBin
 from longpole_server.service.engine_windows import rollout_windows, summarise_engines
@@ -113,3 +114,20 @@ def test_when_samples_are_generated():
     assert rollout_windows(make_step("gen"), separate_pools=False) == gen
     assert rollout_windows(make_step("trainer_wait"), separate_pools=True) == whole
     assert rollout_windows(make_step("update_actor"), separate_pools=False) == []
+
+
+def test_where_scalars_alone_tell_gen_the_replicas_lanes_tell_when():
+    step = make_step("update_actor")
+
+    def lane(role: str, stage: str, start: int, end: int) -> StageSpan:
+        start_ns, end_ns = START + start * SECOND, START + end * SECOND
+        return StageSpan("r", 1, 1, stage, stage, start_ns, end_ns, "t", f"{start}", role=role)
+
+    spans = [
+        lane("rollout", "gen", 1, 3),
+        lane("rollout", "gen", 2, 4),
+        lane("worker", "gen", 5, 6),
+        lane("rollout", "update_weights", 7, 8),
+    ]
+    windows = rollout_windows(step, separate_pools=False, spans=spans)
+    assert windows == [(START + SECOND, START + 4 * SECOND)]
