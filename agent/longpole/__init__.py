@@ -2,6 +2,7 @@
 
 from longpole._version import __version__
 from longpole.recording import (
+    autolog,
     flush,
     init,
     log,
@@ -20,6 +21,7 @@ __all__ = [
     "Stats",
     "StepWindow",
     "__version__",
+    "autolog",
     "flush",
     "init",
     "log",

@@ -286,6 +286,20 @@ def log(step: int, metrics: Mapping[str, object]) -> None:
         _process.complaints.report("invalid_metrics", "log() takes names and numbers: %r", error)
 
 
+def autolog() -> None:
+    """Record what the process tells wandb, TensorBoard, MLflow and swanlab, as `log` would.
+
+    Call it after `init`, or before: what is logged before `init` is left out. Steps are those that
+    the calls name, else `global_step` among the metrics, else the logger's own count.
+    """
+    try:
+        from longpole.hooks.scalars import watch_loggers
+
+        watch_loggers()
+    except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
+        _process.complaints.report("internal", "autolog() failed: %r", error)
+
+
 def flush(timeout_s: float = 5.0) -> bool:
     """Wait until everything recorded so far was sent; returns whether all of it was accepted."""
     session = _process.session

@@ -55,6 +55,7 @@ class ProcessPeers:
         node: Name of this node: makes ids of processes unique beyond it.
         name_job: Names the job of a process of this node.
         clock_s: Monotonic seconds.
+        pause: Waits some seconds.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class ProcessPeers:
         node: str,
         name_job: "Callable[[str, int], str] | None" = None,
         clock_s: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._pause = pause
         self._node = node
         self._name_job = name_job or name_job_of
         self._clock_s = clock_s
@@ -84,6 +87,10 @@ class ProcessPeers:
             ):
                 return known[1]
             self._read_table(now_s)
+            if key not in self._senders and self._read_s < now_s:
+                # The connection may be younger than the table: wait until another is due.
+                self._pause(max(0.0, self._read_s + _TABLE_AGE_S - now_s))
+                self._read_table(self._read_s + _TABLE_AGE_S)
             pid = self._senders.get(key)
             job = "" if pid is None else self._name_job(self._node, pid)
             self._known.pop(key, None)

@@ -41,6 +41,19 @@ def test_the_table_is_read_once_a_second_at_most() -> None:
         assert peers.find_listener(port) != ""
 
 
+def test_a_connection_younger_than_the_table_is_found_all_the_same() -> None:
+    pauses: list[float] = []
+    peers = ProcessPeers("node-1", name_own, lambda: 0.25 * bool(pauses or armed), pauses.append)
+    armed: list[bool] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert peers.find_listener(port)
+        armed.append(True)
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            assert peers.find_sender(*connection.getsockname())
+    assert pauses == [0.75]
+
+
 def test_a_process_without_a_ray_job_is_its_own_job() -> None:
     job = name_job_of("node-1", os.getpid())
     assert job.startswith(f"process/node-1/{os.getpid()}/")

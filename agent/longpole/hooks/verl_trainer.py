@@ -116,7 +116,7 @@ def _watch_tracking(module: ModuleType) -> None:
 def _open_run(
     project_name: object,
     experiment_name: object,
-    default_backend: object = None,  # noqa: ARG001 - verl's name
+    default_backend: object = None,
     config: object = None,
     **_: object,
 ) -> None:
