@@ -42,7 +42,7 @@ def _watch_wandb(module: ModuleType) -> None:
 
 
 def _log_wandb(
-    run: Any,
+    count: object,
     data: object = None,
     step: object = None,
     commit: object = None,
@@ -50,8 +50,7 @@ def _log_wandb(
     **__: object,
 ) -> None:
     if isinstance(data, Mapping):
-        # Without a step wandb counts its own calls, before it is told whether this one ends one.
-        _record(cast("Mapping[str, object]", data), step, getattr(run, "step", None))
+        _record(cast("Mapping[str, object]", data), step, count)
 
 
 def _watch_tensorboard(module: ModuleType) -> None:
@@ -60,7 +59,7 @@ def _watch_tensorboard(module: ModuleType) -> None:
 
 
 def _log_tensorboard(
-    _writer: Any,
+    _count: object,
     tag: object,
     scalar_value: object,
     global_step: object = None,
@@ -71,7 +70,7 @@ def _log_tensorboard(
 
 
 def _log_tensorboard_group(
-    _writer: Any,
+    _count: object,
     main_tag: object,
     tag_scalar_dict: object,
     global_step: object = None,
@@ -89,7 +88,7 @@ def _watch_mlflow(module: ModuleType) -> None:
 
 
 def _log_mlflow(
-    _client: Any,
+    _count: object,
     run_id: object,
     key: object,
     value: object,
@@ -102,18 +101,19 @@ def _log_mlflow(
 
 
 def _log_mlflow_batch(
-    _client: Any, run_id: object, metrics: Any = (), *_: object, **__: object
+    _count: object, run_id: object, metrics: Any = (), *_: object, **__: object
 ) -> None:
     for metric in metrics or ():
         _record({str(metric.key): metric.value}, getattr(metric, "step", None))
 
 
 def _watch_swanlab(module: ModuleType) -> None:
-    _wrap(module, "SwanLabRun", "log", _log_swanlab)
+    owner = "SwanLabRun" if hasattr(module, "SwanLabRun") else "Run"
+    _wrap(module, owner, "log", _log_swanlab)
 
 
 def _log_swanlab(
-    _run: Any, data: object = None, step: object = None, *_: object, **__: object
+    _count: object, data: object = None, step: object = None, *_: object, **__: object
 ) -> None:
     if isinstance(data, Mapping):
         _record(cast("Mapping[str, object]", data), step)
@@ -138,9 +138,11 @@ def _wrap(module: ModuleType, owner: str, method: str, record: Callable[..., Non
 
     @wraps(original)
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # The logger's own count, before this call moves it on.
+        count = getattr(self, "step", None)
         answer = original(self, *args, **kwargs)
         try:
-            record(self, *args, **kwargs)
+            record(count, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
             _log.debug("longpole: %r", error)
         return answer
@@ -154,4 +156,5 @@ _WATCHED: Mapping[str, Callable[[ModuleType], None]] = {
     "tensorboardX.writer": _watch_tensorboard,
     "mlflow.tracking.client": _watch_mlflow,
     "swanlab.data.run.main": _watch_swanlab,
+    "swanlab.sdk.internal.run": _watch_swanlab,
 }
