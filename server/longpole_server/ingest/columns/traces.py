@@ -24,6 +24,7 @@ from longpole_server.ingest.columns.wire import Ints, UnfitError
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
+from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.sender import Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
 from longpole_server.ingest.normalize.spans import SpanFact, SpanKind, read_span
@@ -46,6 +47,10 @@ class _Read:
     samples: Samples
 
 
+class LinkedError(UnfitError):
+    """Spans that belong to what others send: each is looked at by itself."""
+
+
 class TraceColumnReader:
     """Adds the records of many trace requests at once.
 
@@ -55,6 +60,7 @@ class TraceColumnReader:
         announcer: Says what is new about runs and processes.
         placer: Finds the step of a stage.
         guard: Counts what cannot be read.
+        links: Runs of jobs, ends of steps, and requests of engines.
         keep_text: Keep text of prompts and responses.
     """
 
@@ -65,6 +71,7 @@ class TraceColumnReader:
         announcer: Announcer,
         placer: StagePlacer,
         guard: SkipGuard,
+        links: TraceLinks,
         *,
         keep_text: bool,
     ) -> None:
@@ -73,12 +80,14 @@ class TraceColumnReader:
         self._announcer = announcer
         self._placer = placer
         self._guard = guard
+        self._links = links
         self._keep_text = keep_text
 
     def add(self, requests: Sequence[tuple[bytes, int]], into: Records) -> None:
         """Add the records of requests, each with the time it was received.
 
         Raises:
+            LinkedError: Some belong to what others send. Nothing was added or decided.
             UnfitError: They are not of the usual form. Nothing was added or decided.
         """
         try:
@@ -96,6 +105,11 @@ class TraceColumnReader:
         spans = read_spans(bodies)
         senders = [self._senders.get_encoded(group.resource) for group in spans.groups]
         meaning = find_meaning(spans)
+        has_samples = bool((meaning.kinds == TRAJECTORY).any())
+        if self._links.concerns(
+            senders, spans.names, spans.attributes.keys, has_samples=has_samples
+        ):
+            raise LinkedError("spans that belong to what others send")
         is_used = np.array([not sender.is_agent for sender in senders], np.bool_)
         windows = {
             row: (self._name_kind(meaning, row), self._read_fact(spans, senders, row))
@@ -137,6 +151,7 @@ class TraceColumnReader:
         ends_ns = read.spans.end_ns[group.first : group.last][kinds != NO_KIND]
         moments = _find_moments(windows, ends_ns, received_ns)
         attempt = self._book.place(sender, moments)
+        self._links.note_sender(sender, attempt, into)
         if bool((kinds == TRAJECTORY).any()) or any(
             kind is not SpanKind.CANDIDATE for kind, _ in windows
         ):
@@ -146,6 +161,7 @@ class TraceColumnReader:
         for kind, fact in windows:
             with self._guard:
                 self._placer.add(kind, fact, attempt, sender, into)
+                self._links.note_window(kind, fact, attempt, into)
         return attempt
 
 

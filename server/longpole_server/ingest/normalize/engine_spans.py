@@ -23,7 +23,7 @@ from longpole_server.model.records import Records, TrajectoryRecord, TrajectoryS
 
 REQUEST = "llm_request"
 _SGLANG_REQUEST = re.compile(r".*\bReq")
-_RID = "rid"
+RID = "rid"
 _QUEUE_S = "gen_ai.latency.time_in_queue"
 _TOKENS = {
     "input": (names.INPUT_TOKENS, "gen_ai.usage.prompt_tokens"),
@@ -123,7 +123,7 @@ def is_engine_request(name: str, values: Values) -> bool:
     """Tell whether a span is a whole request to an engine."""
     if name == REQUEST:
         return True
-    return _RID in values and _SGLANG_REQUEST.fullmatch(name) is not None
+    return RID in values and _SGLANG_REQUEST.fullmatch(name) is not None
 
 
 def _read_request(fact: SpanFact) -> _Request:
@@ -142,7 +142,7 @@ def _read_request(fact: SpanFact) -> _Request:
 def _list_request_keys(fact: SpanFact) -> Iterator[str]:
     if fact.raw.parent_span_id:
         yield f"trace/{fact.raw.trace_id}"
-    request_id = get_text(fact.values, names.REQUEST_ID) or get_text(fact.values, _RID)
+    request_id = get_text(fact.values, names.REQUEST_ID) or get_text(fact.values, RID)
     if request_id is None:
         return
     yield f"request/{request_id}"

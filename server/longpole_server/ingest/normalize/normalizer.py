@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from longpole_server.ingest.columns.traces import TraceColumnReader
+from longpole_server.ingest.columns.traces import LinkedError, TraceColumnReader
 from longpole_server.ingest.columns.wire import UnfitError
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
@@ -19,6 +19,7 @@ from longpole_server.ingest.normalize.attempts import KnownAttempt
 from longpole_server.ingest.normalize.events import EventReader
 from longpole_server.ingest.normalize.jobs import JobBook
 from longpole_server.ingest.normalize.lanes import LanePlacer
+from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.metrics import MetricReader
 from longpole_server.ingest.normalize.sender import SenderCache
 from longpole_server.ingest.normalize.traces import TraceReader
@@ -66,20 +67,20 @@ class Normalizer:
         senders = SenderCache(keep_text=keep_text)
         book = AttemptBook(known)
         announcer = Announcer()
-        jobs, lanes = JobBook(), LanePlacer()
-        self._jobs, self._lanes = jobs, lanes
-        self._traces = TraceReader(senders, book, announcer, jobs, lanes, keep_text=keep_text)
+        self._links = links = TraceLinks(JobBook(), LanePlacer())
+        self._traces = TraceReader(senders, book, announcer, links, keep_text=keep_text)
         self._trace_columns = TraceColumnReader(
             senders,
             book,
             announcer,
             self._traces.placer,
             self._traces.guard,
+            links,
             keep_text=keep_text,
         )
-        self._metrics = MetricReader(senders, book, announcer, jobs, lanes)
+        self._metrics = MetricReader(senders, book, announcer, links.jobs, links.lanes)
         self.num_unfit_batches = 0
-        self._events = EventReader(senders, book, announcer, jobs)
+        self._events = EventReader(senders, book, announcer, links.jobs)
 
     @property
     def stats(self) -> NormalizerStats:
@@ -90,7 +91,9 @@ class Normalizer:
             ),
             num_ignored=self._metrics.num_ignored + self._events.num_ignored,
             num_waiting=(
-                self._traces.num_waiting + self._jobs.num_waiting + self._lanes.num_waiting
+                self._traces.num_waiting
+                + self._links.jobs.num_waiting
+                + self._links.lanes.num_waiting
             ),
         )
 
@@ -132,6 +135,8 @@ class Normalizer:
             return False
         try:
             self._trace_columns.add(requests, into)
+        except LinkedError:
+            return False
         except UnfitError as reason:
             self.num_unfit_batches += 1
             _log.info("A batch of %d requests is read one by one: %s", len(requests), reason)

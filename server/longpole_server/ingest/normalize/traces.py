@@ -8,12 +8,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
-from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
-from longpole_server.ingest.normalize.engine_spans import EngineSpanBook, is_engine_request
-from longpole_server.ingest.normalize.jobs import JobBook
-from longpole_server.ingest.normalize.lanes import LanePlacer
+from longpole_server.ingest.normalize.attempts import LoopSeen, Moments
+from longpole_server.ingest.normalize.engine_spans import is_engine_request
+from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.monitor_spans import MonitorSpanReader, is_monitor_span
-from longpole_server.ingest.normalize.sender import CONTROLLER, Sender, SenderCache
+from longpole_server.ingest.normalize.sender import Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
 from longpole_server.ingest.normalize.spans import (
     SpanFact,
@@ -75,15 +74,14 @@ class TraceReader:
         senders: SenderCache,
         book: AttemptBook,
         announcer: Announcer,
-        jobs: JobBook,
-        lanes: LanePlacer,
+        links: TraceLinks,
         *,
         keep_text: bool,
     ) -> None:
-        self._jobs = jobs
-        self._lanes = lanes
-        self._engines = EngineSpanBook()
-        self._monitors = MonitorSpanReader(jobs, lanes, book)
+        self._links = links
+        self._jobs = links.jobs
+        self._engines = links.engines
+        self._monitors = MonitorSpanReader(links.jobs, links.lanes, book)
         self._senders = senders
         self._book = book
         self._announcer = announcer
@@ -149,13 +147,11 @@ class TraceReader:
             is_leader = self._book.is_leader(sender, attempt)
             self._announcer.announce_run(attempt, sender, moments, into, is_leader=is_leader)
             self._announcer.see_process(attempt, sender, found.scope, moments, into)
-        if sender.names_run or sender.role == CONTROLLER:
-            self._jobs.learn(sender.job, attempt.run_id, into, from_process=True)
+        self._links.note_sender(sender, attempt, into)
         for kind, fact in found.stages:
             with self.guard:
                 self.placer.add(kind, fact, attempt, sender, into)
-                if kind is SpanKind.LOOP:
-                    self._note_end(fact, attempt, into)
+                self._links.note_window(kind, fact, attempt, into)
         joining.trajectories.extend(
             PlacedFact(fact, attempt, sender) for fact in found.trajectories
         )
@@ -170,12 +166,6 @@ class TraceReader:
             queue_s = self._engines.note_sample(record, placed.fact.values, into)
             if record.queue_s is None and queue_s is not None:
                 into.trajectories[num_before + index] = replace(record, queue_s=queue_s)
-
-    def _note_end(self, loop: SpanFact, attempt: Attempt, into: Records) -> None:
-        step = get_step(loop)
-        if step != UNKNOWN_STEP:
-            end_ns = loop.end_ns
-            self._lanes.note_end(attempt.run_id, attempt.number, step, end_ns, into, is_exact=True)
 
     def _read_spans(
         self,
