@@ -26,6 +26,7 @@ from longpole_server.ingest.normalize.attempts import (
 from longpole_server.ingest.normalize.sender import CONTROLLER, Process, Sender
 
 _COLLISION_NOTE = "Another live controller used the run id"
+_QUIET_NS = 900_000_000_000
 _COLLIDED_ID = re.compile(r"(?P<base>.+)#\d+", re.DOTALL)
 
 
@@ -60,23 +61,31 @@ class AttemptBook:
             return sender.role in {"", CONTROLLER}
         return attempt.leader == sender.process
 
-    def has_controller(self, run_id: str) -> bool:
-        """Tell whether a process of its own leads the newest attempt of a run, not a monitor."""
+    def has_controller(self, run_id: str, received_ns: int) -> bool:
+        """Tell whether a process of its own leads a run now, not a monitor."""
         run = self._runs.get(run_id)
         if run is None:
             return False
-        newest = run.newest
-        # Process 0 stands for a monitor. An attempt that ended is nobody's any more.
-        return newest.leader is not None and newest.leader.pid != 0 and newest.ended_ns is None
+        leader = run.newest.leader
+        # Process 0 stands for a monitor.
+        return leader is not None and leader.pid != 0 and run.newest.is_live(received_ns)
 
     def find_lone_run(self, host: str, received_ns: int) -> str | None:
-        """Return the only run that is led from a host and alive, None if none or several are."""
-        alive = [
-            run_id
-            for run_id, run in self._runs.items()
-            if run.is_led_from(host) and run.newest.is_live(received_ns)
-        ]
-        return alive[0] if len(alive) == 1 else None
+        """Return the only run that is led from a host and alive, None if there are several.
+
+        Pages tell of their run once a step, so a run that was silent for minutes will do where no
+        other speaks.
+        """
+        led = [run for run in self._runs.values() if run.is_led_from(host)]
+        alive = [run for run in led if run.newest.is_live(received_ns)]
+        if not alive:
+            since_ns = received_ns - _QUIET_NS
+            alive = [
+                run
+                for run in led
+                if run.newest.ended_ns is None and run.newest.leader_seen_ns >= since_ns
+            ]
+        return alive[0].run_id if len(alive) == 1 else None
 
     def _leads(self, sender: Sender, moments: Moments) -> bool:
         if sender.role == CONTROLLER or moments.first_loop is not None:

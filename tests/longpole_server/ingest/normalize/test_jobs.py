@@ -48,8 +48,11 @@ def test_an_engine_by_itself_is_of_the_only_run_beside_it() -> None:
     feed.traces(otlp.process("one"), [otlp.loop(1, 0, 3)], at_s=3)
     (sample,) = feed.metrics(engine, [series], at_s=4).engine_samples
     assert sample.run_id == "one"
-    feed.traces(otlp.process("two", pid=101), [otlp.loop(1, 0, 3)], at_s=5)
-    assert not feed.metrics(engine, [series], at_s=6).engine_samples
+    assert feed.metrics(engine, [series], at_s=400).engine_samples
+    assert not feed.metrics(engine, [series], at_s=4000).engine_samples
+    for run_id, pid in (("one", 100), ("two", 101)):
+        feed.traces(otlp.process(run_id, pid=pid), [otlp.loop(2, 5000, 5001)], at_s=5001)
+    assert not feed.metrics(engine, [series], at_s=5002).engine_samples
 
 
 def test_a_controller_without_a_run_is_not_kept_waiting() -> None:
