@@ -149,7 +149,10 @@ class MetricReader:
 
     def _add_monitor(self, found: _Found, sender: Sender, received_ns: int, into: Records) -> None:
         """Add what a trainer's page shows; it leads the run where no process of it does."""
-        leads = not (self._jobs.has_process(sender.job) or self._book.has_controller(sender.run_id))
+        leads = not (
+            self._jobs.has_process(sender.job)
+            or self._book.has_controller(sender.run_id, received_ns)
+        )
         monitor = self._jobs.adopt(sender, sender.run_id, CONTROLLER if leads else WORKER)
         attempt = self._add_run_points(found, monitor, received_ns, into)
         self._jobs.learn(sender.job, attempt.run_id, into)
