@@ -22,6 +22,8 @@ from longpole_server.store.cluster import (
     render_distributed,
 )
 from longpole_server.store.migrations import load_migrations, render_record_table
+from longpole_server.store.stored_batches import StoredBatches
+from longpole_server.store.term import WriterTerm
 from support.cluster_of_one import make_cluster_of_one
 from support.store_records import make_batch
 
@@ -115,6 +117,25 @@ def test_tokens_count_through_the_tables_over_all_nodes(store: Store, client: Cl
     assert count(client, rolled) == count(
         client, "SELECT count() FROM gpu_samples WHERE host = 'node-0'"
     )
+
+
+def test_one_server_writes_into_a_cluster_too(store: Store):
+    first, second = (
+        WriterTerm(store.new_limited_client(WRITE_SETTINGS), name, lambda: None)
+        for name in ("first", "second")
+    )
+    # Both saw that nobody has the right: the token decides.
+    second._find_newest = lambda: None  # type: ignore[method-assign]
+    assert (first.try_take(), second.try_take()) == (True, False)
+    first.renew()
+    assert first.is_held
+    second.close()
+    first.close()
+    batches = StoredBatches(store.new_limited_client(WRITE_SETTINGS))
+    assert batches.claim(["a", "b"], "first/1-2") == set()
+    assert batches.claim(["b", "c"], "second/1-2") == {"b"}
+    assert batches.claim(["a", "b"], "first/1-2") == set()
+    batches.close()
 
 
 def test_columns_that_a_migration_adds_reach_the_tables_over_all_nodes(
