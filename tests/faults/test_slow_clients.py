@@ -5,18 +5,24 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import grpc.aio
 import httpx
 import pytest
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.server import ServerState
 
 from longpole.patience import PatientHttpProtocol
 from longpole_agent.batch import Signal
+from longpole_agent.receiver.form import check_form
 from longpole_agent.receiver.listen import HttpListener, bind
+from longpole_agent.receiver.otlp_grpc import make_grpc_server
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
 from longpole_agent.receiver.room import Room
 from longpole_server.cli import listening as server_listening
+from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.ingest.http import create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from support.fault_ledger import make_request
@@ -44,9 +50,11 @@ async def listening(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[int]:
     task = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    await task
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
 
 
 @asynccontextmanager
@@ -68,14 +76,21 @@ async def door_of(program: str, directory: Path) -> AsyncGenerator[tuple[int, li
 
 
 async def send(port: int, number: int) -> int:
-    """Send a good request, and return the status."""
+    """Send a good request until it is answered, and return the status.
+
+    On a busy machine a good client seems to dawdle as well, with so little patience.
+    """
     async with httpx.AsyncClient(timeout=60.0) as client:
-        answer = await client.post(
-            f"http://127.0.0.1:{port}/v1/traces",
-            content=make_request("traces", number),
-            headers={"content-type": "application/x-protobuf"},
-        )
-        return answer.status_code
+        while True:
+            try:
+                answer = await client.post(
+                    f"http://127.0.0.1:{port}/v1/traces",
+                    content=make_request("traces", number),
+                    headers={"content-type": "application/x-protobuf"},
+                )
+            except httpx.TransportError:
+                continue
+            return answer.status_code
 
 
 async def drip(port: int, first: bytes, drop: bytes) -> None:
@@ -143,23 +158,87 @@ async def test_a_head_without_end_is_cut_off(tmp_path: Path, program: str):
         assert await send(port, 1) == 200
 
 
-async def test_an_application_that_reads_slowly_is_not_held_against_its_client():
-    async def slow(
-        scope: object, receive: Callable[[], Awaitable[dict[str, object]]], send_: object
-    ):
-        num_bytes = 0
-        while True:
-            await asyncio.sleep(0.15)
-            message = await receive()
-            num_bytes += len(bytes(message.get("body", b"")))  # type: ignore[call-overload]
-            if not message.get("more_body"):
-                break
-        await send_({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
-        await send_({"type": "http.response.body", "body": b"%d" % num_bytes})  # type: ignore[operator]
+@asynccontextmanager
+async def grpc_door_of(program: str, directory: Path) -> AsyncGenerator[int]:
+    """The gRPC door of a program."""
+    if program == "agent":
 
-    async with listening(slow) as port, httpx.AsyncClient(timeout=60.0) as client:
-        answer = await client.post(f"http://127.0.0.1:{port}/", content=bytes(3 << 20))
-        assert int(answer.content) == 3 << 20
+        async def store(signal: Signal, body: bytes, kind: str, encoding: str) -> None:
+            check_form(signal, body, kind, encoding)
+
+        server = make_grpc_server(store, Room(1 << 20), 1 << 20)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        yield port
+        await server.stop(0)
+        return
+    with running_pipeline(directory, RecordingWriter()) as pipeline:
+        limits = OtlpLimits(1 << 20, 2 << 20)
+        door = await start_otlp_grpc(pipeline, "127.0.0.1", 0, limits)
+        yield door.port
+        await door.stop(0)
+
+
+# What opens an HTTP/2 connection, and the beginning of a frame of which no more comes.
+HALF_A_FRAME = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("program", ["agent", "server"])
+@pytest.mark.parametrize("first", [b"", b"PRI * HT", HALF_A_FRAME, b"GET / HTTP/1.1\r\n"])
+async def test_half_open_connections_do_not_close_the_grpc_door(
+    tmp_path: Path, program: str, first: bytes
+):
+    async with grpc_door_of(program, tmp_path) as port:
+        slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(NUM_SLOW)]
+        for _, writer in slow:
+            writer.write(first)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+            any_channel: Any = channel
+            call = any_channel.unary_unary(path)
+            assert await call(make_request("traces", 1), timeout=60.0) == b""
+        for _, writer in slow:
+            writer.transport.abort()
+
+
+class Recorder(asyncio.Transport):
+    """A connection that is looked at, not used."""
+
+    is_aborted = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return default
+
+    def pause_reading(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_an_application_that_reads_slowly_is_not_held_against_its_client():
+    async def app(scope: object, receive: object, send: object) -> None:
+        await asyncio.Event().wait()
+
+    config = uvicorn.Config(app, http=PatientHttpProtocol, log_level="critical")
+    config.load()
+    state = ServerState()
+    protocol, transport = PatientHttpProtocol(config, state, {}), Recorder()
+    protocol.connection_made(transport)
+    protocol.data_received(HEAD + b"Content-Length: 900000\r\n\r\n")
+    # So much waits to be read that no more is taken from the client.
+    protocol.data_received(bytes(200_000))
+    assert protocol.flow.read_paused
+    for _ in range(3):
+        protocol._look()
+    assert not transport.is_aborted
+    protocol.flow.read_paused = False
+    protocol._look()
+    assert transport.is_aborted
+    protocol.connection_lost(OSError())
+    for task in state.tasks:
+        task.cancel()
+    await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
 async def refuse(signal: Signal, body: bytes, kind: str, encoding: str) -> None:
