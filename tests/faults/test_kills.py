@@ -23,6 +23,8 @@ from support.store_opening import opened_store
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 ROUNDS_OF_A_CLUSTER = 6
+# Of each of the four senders.
+REQUESTS_A_ROUND = 50
 # Longest that a program lives once it listens, and while it starts.
 LISTENING_S, STARTING_S = 0.8, 1.5
 # Of the wire, most of them while what waited is delivered in the end.
@@ -42,7 +44,7 @@ class Cluster:
         self.relay = Relay()
         make = make_whole_server if whole_server else make_server
         self.server = make(directory / "server")
-        self.agent = make_agent(directory / "agent", self.relay.url, "--interval-s", "0.2")
+        self.agent = make_agent(directory / "agent", self.relay.url, "--interval-s", "1")
         self.at_server, self.at_agent = Address(), Address()
 
     def start(self, program: Program) -> None:
@@ -105,6 +107,7 @@ def test_nothing_is_lost_or_stored_twice(
         cluster.start(cluster.agent)
         with load.running():
             for _ in range(ROUNDS_OF_A_CLUSTER):
+                load.allow(REQUESTS_A_ROUND)
                 play_round(cluster, chance)
         deliver_all(cluster)
         assert cluster.agent.stop() == 0, cluster.agent.log
@@ -129,8 +132,8 @@ def play_round(cluster: Cluster, chance: random.Random) -> None:
 
 def deliver_all(cluster: Cluster) -> None:
     """Wait until the agent has delivered what it holds, and the server has written it."""
-    wait_until(lambda: cluster.read_health()["spool"]["records"] == 0, 120.0)
-    wait_until(lambda: cluster.read_metric("longpole_ingest_pending_requests") == 0, 120.0)
+    wait_until(lambda: cluster.read_health()["spool"]["records"] == 0, 400.0)
+    wait_until(lambda: cluster.read_metric("longpole_ingest_pending_requests") == 0, 400.0)
     assert cluster.read_metric("longpole_ingest_lost_requests_total") == 0
     health = cluster.read_health()
     assert (health["spool"]["dropped"], health["rejected"]) == (0, 0)

@@ -40,23 +40,28 @@ class Load:
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._failures: list[BaseException] = []
+        self._allowances: list[threading.Semaphore] = []
 
     def add_plain(self, address: Address) -> None:
         """Each request once over HTTP, as a client that does not try again."""
-        self._add(lambda: self._send_each_once(lambda k, n: send_http(address, k, n, None)))
+        self._add(
+            lambda allowance: self._send_each_once(
+                lambda k, n: send_http(address, k, n, None), allowance
+            )
+        )
 
     def add_grpc(self, address: Address) -> None:
         """The same over gRPC."""
 
-        def work() -> None:
+        def work(allowance: threading.Semaphore) -> None:
             with contextlib.closing(GrpcSender(address)) as sender:
-                self._send_each_once(sender.send)
+                self._send_each_once(sender.send, allowance)
 
         self._add(work)
 
     def add_owner(self, address: Address, name: str) -> None:
         """Each request until it is acknowledged, always under its batch id."""
-        self._add(lambda: self._send_until_acknowledged(address, name))
+        self._add(lambda allowance: self._send_until_acknowledged(address, name, allowance))
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
@@ -71,28 +76,49 @@ class Load:
                 thread.join()
         assert not self._failures, self._failures
 
-    def _add(self, work: Callable[[], None]) -> None:
+    def allow(self, num_requests: int) -> None:
+        """Let each sender send so many more: how much is sent depends on no machine's pace."""
+        for allowance in self._allowances:
+            allowance.release(num_requests)
+
+    def _add(self, work: Callable[[threading.Semaphore], None]) -> None:
+        allowance = threading.Semaphore(0)
+        self._allowances.append(allowance)
+
         def guarded() -> None:
             try:
-                work()
+                work(allowance)
             except BaseException as error:
                 self._failures.append(error)
                 raise
 
         self._threads.append(threading.Thread(target=guarded))
 
-    def _send_each_once(self, send: Callable[[Kind, int], Outcome]) -> None:
+    def _may_send(self, allowance: threading.Semaphore) -> bool:
+        """Wait for the next turn; False at the end."""
+        if self._stop.wait(_PACE_S):
+            return False
+        while not allowance.acquire(timeout=0.1):
+            if self._stop.is_set():
+                return False
+        return True
+
+    def _send_each_once(
+        self, send: Callable[[Kind, int], Outcome], allowance: threading.Semaphore
+    ) -> None:
         for kind in itertools.cycle(KINDS):
-            if self._stop.wait(_PACE_S):
+            if not self._may_send(allowance):
                 return
             number = self._ledger.take()
             self._ledger.note(kind, number, "unknown")
             self._ledger.note(kind, number, send(kind, number))
 
-    def _send_until_acknowledged(self, address: Address, name: str) -> None:
+    def _send_until_acknowledged(
+        self, address: Address, name: str, allowance: threading.Semaphore
+    ) -> None:
         chance = random.Random(name)
         for kind in itertools.cycle(KINDS):
-            if self._stop.wait(_PACE_S):
+            if not self._may_send(allowance):
                 return
             number = self._ledger.take()
             batch_id = f"{name}/boot/{number}"
