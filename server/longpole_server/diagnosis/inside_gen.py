@@ -12,6 +12,7 @@ from typing import Literal
 InnerSource = Literal["trajectories", "agent_loop", "engines"]
 
 _NAMES = frozenset({"slowest_replica", "queued_replica", "slowest_tool"})
+_OF_ALL_WORK = ("recomputed_ratio", "recomputed_ratio_low", "recomputed_ratio_high")
 _OF_ONE_REPLICA = ("replica_ratio", "replica_length_ratio", "replica_saving_s")
 _LARGEST = 1e100
 
@@ -80,10 +81,16 @@ class InsideGen:
     queued_replica: str | None = None
     slowest_tool: str | None = None
 
-    @property
-    def hides_preemption(self) -> bool:
-        """Whether samples were preempted, but nobody tells how much was done twice."""
-        return self.recomputed_ratio is None and (self.preempted_most or 0.0) > 0
+    def leaves_preemption_open(self, limit: float) -> bool:
+        """Tell whether preempted work may reach a limit, though what is told of it does not.
+
+        Samples were preempted of which nobody tells more; or it depends on how much of an answer a
+        preempted sample had behind it.
+        """
+        if self.recomputed_ratio is None:
+            return (self.preempted_most or 0.0) > 0
+        high = self.recomputed_ratio_high
+        return high is not None and high >= limit > self.recomputed_ratio
 
     @property
     def time_ratio(self) -> float | None:
@@ -97,7 +104,10 @@ class InsideGen:
 
 
 def combine(parts: Sequence[InsideGen]) -> InsideGen:
-    """Return the medians over several steps, and the names that came most often."""
+    """Return the medians over several steps, and the names that came most often.
+
+    Preempted work is a part of all work: its mean, of which rare bursts are the larger part.
+    """
     if len(parts) == 1:
         return parts[0]
 
@@ -112,6 +122,7 @@ def combine(parts: Sequence[InsideGen]) -> InsideGen:
     numbers = {
         field.name: median(field.name) for field in fields(InsideGen) if field.name not in _NAMES
     }
+    numbers |= {name: _mean_but_largest(parts, name) for name in _OF_ALL_WORK}
     if not _is_one_replica(parts):
         numbers |= dict.fromkeys(_OF_ONE_REPLICA)
     return InsideGen(
@@ -120,6 +131,14 @@ def combine(parts: Sequence[InsideGen]) -> InsideGen:
         queued_replica=mode("queued_replica"),
         slowest_tool=mode("slowest_tool"),
     )
+
+
+def _mean_but_largest(parts: Sequence[InsideGen], name: str) -> float | None:
+    """Return the mean of what is known, the largest of three or more counted as the second."""
+    known = sorted(value for part in parts if (value := getattr(part, name)) is not None)
+    if len(known) > 2:
+        known[-1] = known[-2]
+    return statistics.fmean(known) if known else None
 
 
 def _is_one_replica(parts: Sequence[InsideGen]) -> bool:

@@ -51,3 +51,17 @@ def test_samples_preempted_of_unknown_extent_leave_a_long_tail_unsure(most: floa
     step = facts(LONG_GEN, scalars, run=RUN)
     diagnosis = diagnose(RUN, [step])
     assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.long_tail", confidence)
+
+
+def test_preempted_work_comes_in_bursts_and_one_step_does_not_make_it():
+    bursts = [InsideGen(recomputed_ratio=ratio) for ratio in (0.04, 0.17, 0.02, 0.12, 0.0)]
+    assert combine(bursts).recomputed_ratio == pytest.approx(0.06)
+    once = [InsideGen(recomputed_ratio=ratio) for ratio in (0.0, 0.0, 0.0, 0.9)]
+    assert combine(once).recomputed_ratio == 0
+
+
+def test_preempted_work_that_may_reach_the_limit_leaves_later_causes_unsure():
+    told = InsideGen(recomputed_ratio=0.04, recomputed_ratio_low=0.03, recomputed_ratio_high=0.06)
+    assert told.leaves_preemption_open(0.05)
+    assert not replace(told, recomputed_ratio_high=0.045).leaves_preemption_open(0.05)
+    assert not InsideGen().leaves_preemption_open(0.05)

@@ -47,7 +47,8 @@ def _judge(view: View) -> Proof | None:
             because += f", with {percent(row.value)} of the GPUs' memory bandwidth"
     # Memory that is hardly read says that something is slow, not that it is the decoding.
     # Samples that are computed again are slow too.
-    weak = all(row.metric in _OF_MEMORY for row in slow) or inside.hides_preemption
+    may_be_preempted = inside.leaves_preemption_open(view.limits["rollout.preemption.work_ratio"])
+    weak = may_be_preempted or all(row.metric in _OF_MEMORY for row in slow)
     return Proof(
         because,
         tuple(rows),

@@ -37,7 +37,7 @@ def _judge(view: View) -> Proof | None:
     is_weak = (
         view.inside_source == "engines"
         or (view.inside_source == "agent_loop" and token_ratio < time_ratio)
-        or inside.hides_preemption
+        or inside.leaves_preemption_open(limits["rollout.preemption.work_ratio"])
     )
     return Proof(
         f"the slowest sample runs {times(time_ratio)} as long as the mean, with "

@@ -34,6 +34,8 @@ def _judge(view: View) -> Proof | None:
         f"tokens twice{full}",
         tuple(rows),
         inner_agrees=True,
+        # What a preempted sample has behind it is an estimate.
+        at_most="high" if low is None or low >= view.limits[_LIMIT] else "medium",
         recoverable=Recoverable.around(
             _lost(gen_s, ratio),
             None if low is None else _lost(gen_s, low),
