@@ -8,7 +8,7 @@ spans of an engine's start, which belong to no step.
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole.conventions import attributes as names
 from longpole_server.ingest.normalize.attributes import (
@@ -46,11 +46,12 @@ class _Request:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sample:
-    run_id: str
-    attempt: int
-    trajectory_id: str
+    """A sample as it was written last, and whether its sender said how long it waited."""
+
+    record: TrajectoryRecord
+    says_queue: bool
 
 
 class EngineSpanBook:
@@ -61,7 +62,7 @@ class EngineSpanBook:
         max_samples: Most keys of samples that are remembered for late requests.
     """
 
-    def __init__(self, max_waiting: int = 20_000, max_samples: int = 100_000) -> None:
+    def __init__(self, max_waiting: int = 20_000, max_samples: int = 50_000) -> None:
         self._max_waiting = max_waiting
         self._max_samples = max_samples
         # By span id, and the span ids of each key.
@@ -81,7 +82,7 @@ class EngineSpanBook:
         for key in request.keys:
             sample = self._samples.get(key)
             if sample is not None:
-                into.trajectory_spans.extend(_make_spans(request, sample))
+                self._add_late(request, sample, into)
                 return
         if request.span_id in self._waiting:
             return
@@ -92,22 +93,38 @@ class EngineSpanBook:
             self._forget(next(iter(self._waiting)))
             self.num_given_up += 1
 
-    def note_sample(self, record: TrajectoryRecord, values: Values, into: Records) -> float | None:
-        """Remember a sample, and add its requests; return the seconds they spent in queues."""
-        sample = _Sample(record.run_id, record.attempt, record.trajectory_id)
+    def _add_late(self, request: _Request, sample: _Sample, into: Records) -> None:
+        """Add a request to a sample that was written before, and write that again."""
+        into.trajectory_spans.extend(_make_spans(request, sample.record))
+        if sample.says_queue or request.queue_s is None:
+            return
+        queue_s = (sample.record.queue_s or 0.0) + request.queue_s
+        sample.record = replace(sample.record, queue_s=queue_s)
+        into.trajectories.append(sample.record)
+
+    def note_sample(
+        self, record: TrajectoryRecord, values: Values, into: Records
+    ) -> TrajectoryRecord:
+        """Remember a sample and add its requests; return it with the time these spent in queues."""
+        keys = tuple(_list_sample_keys(record, values))
         found: dict[str, _Request] = {}
-        for key in _list_sample_keys(record, values):
-            self._samples.pop(key, None)
-            self._samples[key] = sample
+        for key in keys:
             for span_id in self._by_key.get(key, ()):
                 found[span_id] = self._waiting[span_id]
-        while len(self._samples) > self._max_samples:
-            self._samples.popitem(last=False)
         for span_id, request in found.items():
             self._forget(span_id)
-            into.trajectory_spans.extend(_make_spans(request, sample))
+            into.trajectory_spans.extend(_make_spans(request, record))
+        says_queue = record.queue_s is not None
         queued = [request.queue_s for request in found.values() if request.queue_s is not None]
-        return sum(queued) if queued else None
+        if queued and not says_queue:
+            record = replace(record, queue_s=sum(queued))
+        sample = _Sample(record, says_queue)
+        for key in keys:
+            self._samples.pop(key, None)
+            self._samples[key] = sample
+        while len(self._samples) > self._max_samples:
+            self._samples.popitem(last=False)
+        return record
 
     def _forget(self, span_id: str) -> None:
         request = self._waiting.pop(span_id)
@@ -170,7 +187,7 @@ def _get_first(values: Values, keys: tuple[str, ...]) -> int | None:
     return next((value for key in keys if (value := get_int(values, key)) is not None), None)
 
 
-def _make_spans(request: _Request, sample: _Sample) -> Iterator[TrajectorySpan]:
+def _make_spans(request: _Request, sample: TrajectoryRecord) -> Iterator[TrajectorySpan]:
     queued_ns = round((request.queue_s or 0.0) * _NS_PER_S)
     begun_ns = min(request.start_ns + max(0, queued_ns), request.end_ns)
     if begun_ns > request.start_ns:

@@ -1,6 +1,6 @@
 """OTLP traces: raw spans, the windows of a step, and its samples."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -163,9 +163,9 @@ class TraceReader:
         join_trajectories(joining.trajectories, joining.parts, joining.parents, into)
         records = into.trajectories[num_before:]
         for index, (placed, record) in enumerate(zip(joining.trajectories, records, strict=True)):
-            queue_s = self._engines.note_sample(record, placed.fact.values, into)
-            if record.queue_s is None and queue_s is not None:
-                into.trajectories[num_before + index] = replace(record, queue_s=queue_s)
+            into.trajectories[num_before + index] = self._engines.note_sample(
+                record, placed.fact.values, into
+            )
 
     def _read_spans(
         self,

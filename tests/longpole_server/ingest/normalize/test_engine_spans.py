@@ -59,6 +59,14 @@ def test_a_late_request_finds_its_sample() -> None:
     feed.traces(TRAINER, [sample("group/0", **{"gen_ai.request.id": "r9"})], at_s=5)
     records = feed.traces(ENGINE, [request("r9")], at_s=6)
     assert [part.trajectory_id for part in records.trajectory_spans] == ["group/0"] * 2
+    # The sample is written again, with the time it waited.
+    (again,) = records.trajectories
+    assert (again.trajectory_id, again.step, again.queue_s) == ("group/0", 3, 0.5)
+    more = feed.traces(ENGINE, [request("r9", "a9")], at_s=7)
+    assert [record.queue_s for record in more.trajectories] == [1.0]
+    said = sample("group/1", **{"rl.trajectory.queue_seconds": 3.0})
+    feed.traces(TRAINER, [said], at_s=8)
+    assert not feed.traces(ENGINE, [request("group/1", "b9")], at_s=9).trajectories
 
 
 def test_a_sample_of_several_requests_sums_their_queues_and_says_its_own_first() -> None:
