@@ -22,6 +22,7 @@ with atheris.instrument_imports(include=["longpole", "longpole_server", "longpol
     from longpole.spool import Spool, SpoolError
     from longpole.spool.segment import HEADER_BYTES, encode_header, name_segment
     from longpole_agent.batch import BatchDecodeError, decode_batch
+    from longpole_agent.sources.exposition import read_page
     from longpole_server.errors import ServerError
     from longpole_server.ingest.compression import decompress
     from longpole_server.ingest.entry import decode_entry
@@ -74,6 +75,12 @@ def records(data: bytes) -> None:
         decode_entry(data)
 
 
+def prometheus(data: bytes) -> None:
+    """Any page is read, line by line."""
+    text = data.decode("utf-8", "replace")
+    assert sum(1 for _ in read_page(text)) <= len(text.splitlines())
+
+
 def segment(data: bytes) -> None:
     """Any file is a segment that opens, holds what it held, and takes more."""
     with tempfile.TemporaryDirectory() as folder:
@@ -104,6 +111,9 @@ def make_seeds(directory: Path) -> None:
         document = json.dumps(to_otlp_json(parse_request(signal, body))).encode()
         for name, content in (("protobuf", body), ("json", document), ("gz", gzip.compress(body))):
             (directory / f"{signal}.{name}").write_bytes(content)
+    (directory / "page").write_text(
+        '# TYPE a_total counter\na_total{b="c",d="e\\n"} 1.5 17\n{"u.v", x="y"} NaN # {z="1"} 2\n'
+    )
     with tempfile.TemporaryDirectory() as folder:
         spool = Spool(Path(folder))
         spool.append(b"one")
@@ -115,7 +125,8 @@ def make_seeds(directory: Path) -> None:
 def main() -> None:
     """Fuzz the target that was named."""
     targets: dict[str, Callable[[bytes], None]] = {
-        target.__name__: target for target in (protobuf, otlp_json, compressed, records, segment)
+        target.__name__: target
+        for target in (protobuf, otlp_json, compressed, records, prometheus, segment)
     }
     target = targets[sys.argv.pop(1)]
     with tempfile.TemporaryDirectory() as seeds:
