@@ -76,7 +76,7 @@ class Cluster:
         assert self.at_server.ports is not None
         url = f"http://127.0.0.1:{self.at_server.ports['http']}/metrics"
         lines = httpx.get(url, timeout=60.0).text.splitlines()
-        return int(next(line.split()[-1] for line in lines if line.startswith(name)))
+        return int(float(next(line.split()[-1] for line in lines if line.startswith(name))))
 
 
 @contextmanager
