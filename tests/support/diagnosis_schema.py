@@ -51,6 +51,7 @@ KEYS = [
     "recoverable_s_per_step_range",
     "recoverable_gpu_hours_per_day",
     "recoverable_formula",
+    "step_s",
     "shares",
     "outside",
     "throughput",

@@ -225,6 +225,24 @@ _KNOWN: Mapping[str, Config] = MappingProxyType(
     }
 )
 MODEL_NAMES = tuple(_KNOWN)
+# Models trained on from another one keep its configuration.
+_SAME_AS: Mapping[str, str] = MappingProxyType(
+    {
+        "deepseek-r1-distill-qwen-1.5b": "qwen2.5-1.5b",
+        "deepseek-r1-distill-qwen-7b": "qwen2.5-7b",
+        "deepseek-r1-distill-qwen-14b": "qwen2.5-14b",
+        "deepseek-r1-distill-qwen-32b": "qwen2.5-32b",
+        "deepseek-r1-distill-llama-8b": "llama-3.1-8b",
+        "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
+        "qwen2.5-math-1.5b": "qwen2.5-1.5b",
+        "qwen2.5-math-7b": "qwen2.5-7b",
+        "qwen2.5-coder-7b": "qwen2.5-7b",
+        "qwen2.5-coder-32b": "qwen2.5-32b",
+        "qwq-32b": "qwen2.5-32b",
+        "llama-3-8b": "llama-3.1-8b",
+        "llama-3-70b": "llama-3.1-70b",
+    }
+)
 
 
 def find_model_config(name: str | None) -> Config | None:
@@ -236,4 +254,5 @@ def find_model_config(name: str | None) -> Config | None:
     if not name:
         return None
     last = name.strip().rstrip("/").rsplit("/", 1)[-1].lower()
-    return _KNOWN.get("-".join(part for part in _PART.split(last) if part not in _NOT_SIZE))
+    name = "-".join(part for part in _PART.split(last) if part not in _NOT_SIZE)
+    return _KNOWN.get(_SAME_AS.get(name, name))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from longpole_server.diagnosis.layers import LAYERS
+from longpole_server.diagnosis.rules import BALANCED
 
 Document = Mapping[str, Any]
 
@@ -25,6 +26,11 @@ _CONFIDENCE = {
     "high": "shares and an inner measurement agree, and nothing else got slower",
     "medium": "shares and an inner measurement agree",
     "low": "the shares of the step alone say so; nothing inside is measured that agrees",
+}
+# Where no family dominates there is nothing inside to agree.
+_CONFIDENCE_OF_BALANCE = {
+    "medium": "no share is near the limit",
+    "low": "the largest share is near the limit",
 }
 # What evidence is compared with, in words.
 _COMPARED = {"threshold": "limit", "baseline": "usual", "peer": "peer", "share": "second"}
@@ -87,7 +93,8 @@ def _verdict(document: Document) -> Iterator[str]:
         line += f", because of {cause}"
     yield line
     if confidence:
-        yield from _wrap(f"{confidence}: {_CONFIDENCE[confidence]}", "Sure     ")
+        words = _CONFIDENCE_OF_BALANCE if code == BALANCED else _CONFIDENCE
+        yield from _wrap(f"{confidence}: {words[confidence]}", "Sure     ")
     if code is not None:
         yield from _wrap(_gain(document), "Gain     ")
     yield from _wrap(_head(document), "Run      ")
@@ -108,10 +115,12 @@ def _gain(document: Document) -> str:
     formula = document["recoverable_formula"]
     if seconds is None:
         return formula or "not estimated"
-    text = f"about {_seconds(seconds, seconds)} a step"
     low, high = document["recoverable_s_per_step_range"] or (seconds, seconds)
+    if high <= 0 and formula:
+        return formula
+    text = f"about {_seconds(seconds, high)} a step"
     if low < high:
-        text += f" ({_seconds(low, seconds)} to {_seconds(high, seconds)})"
+        text += f" ({_seconds(low, high)} to {_seconds(high, high)})"
     hours = document["recoverable_gpu_hours_per_day"]
     if hours:
         text += f", {_digits(hours)} GPU-hours a day"
@@ -127,7 +136,9 @@ def _count_verdicts(code: str, verdicts: Counter[str | None]) -> str:
 
 
 def _ledger(document: Document, bar: str) -> Iterator[str]:
-    step_s = document["throughput"]["step_s"]
+    # The window's own step, in which a single outlier is drawn in as it is in the shares; older
+    # servers do not tell it.
+    step_s = document.get("step_s") or document["throughput"]["step_s"]
     shares = {stage: share for stage, share in document["shares"].items() if share is not None}
     if not shares or step_s is None:
         return

@@ -187,8 +187,19 @@ def _name_sources(view: View, rules: Sequence[Rule], evidence: Sequence[Evidence
 def _decide_balanced(view: View, standing: Standing) -> Decision:
     ranked = [(family, share) for family, share in standing.ranked() if share > 0]
     limit = view.limits["dominance.share"]
+    near = bool(ranked) and ranked[0][1] > limit - _NEAR_DOMINANCE
+    # What is validated and saved within the step takes its share too, under a limit of its own.
+    inside = view.seconds(*stages_of(OUTSIDE, view)) / view.step_s if view.step_s else 0.0
+    if inside > 0:
+        ranked = sorted([*ranked, (OUTSIDE, inside)], key=lambda item: -item[1])
     rows = tuple(
-        outer(f"share/{family}", share, "1", view.ledger_source, Reference("threshold", limit))
+        outer(
+            f"share/{family}",
+            share,
+            "1",
+            view.ledger_source,
+            threshold(view, "outside.ratio" if family == OUTSIDE else "dominance.share"),
+        )
         for family, share in ranked[:2]
     )
     rules = [_prove(family, view)[0] for family, _ in ranked[:2]]
@@ -197,7 +208,6 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
     if view.separate_pools and view.wait_share > 0:
         parts.insert(0, f"{FAMILY_LABELS[WAIT]} {percent(view.wait_share)}")
     listed = " and ".join(", ".join(parts).rsplit(", ", 1))
-    near = bool(ranked) and ranked[0][1] > limit - _NEAR_DOMINANCE
     return Decision(
         BALANCED,
         None,

@@ -47,6 +47,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
         "recoverable_s_per_step_range": _range(diagnosis.recoverable_s_per_step_range),
         "recoverable_gpu_hours_per_day": diagnosis.recoverable_gpu_hours_per_day,
         "recoverable_formula": diagnosis.recoverable_formula,
+        "step_s": diagnosis.step_s,
         "shares": _shares(diagnosis.shares),
         "outside": {stage: _outside(outside) for stage, outside in diagnosis.outside.items()},
         "throughput": _throughput(diagnosis.throughput),

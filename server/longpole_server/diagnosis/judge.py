@@ -263,6 +263,7 @@ def _assemble(
         recoverable_formula=decision.recoverable_formula,
         sources=decision.sources,
         decomposition=_decompose_halves(window.judged),
+        step_s=window.step_s,
     )
 
 

@@ -148,6 +148,7 @@ class Diagnosis:
         recoverable_s_per_step_range: Lowest and highest of the estimate.
         recoverable_formula: How it is estimated, in words; without an estimate why there is none.
         decomposition: What changed within the window; None when it is too short.
+        step_s: Seconds of the step that the shares are parts of, single outliers drawn in.
     """
 
     run_id: str
@@ -178,3 +179,4 @@ class Diagnosis:
     recoverable_formula: str | None = None
     sources: Sources = field(default_factory=Sources)
     decomposition: WindowChange | None = None
+    step_s: float | None = None

@@ -97,6 +97,9 @@ def test_each_known_model_can_be_counted(name: str):
         ("deepseek-ai/DeepSeek-R1-0528", "deepseek-r1"),
         ("openai/gpt-oss-20b", "gpt-oss-20b"),
         ("google/gemma-3-12b-it", "gemma-3-12b"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "qwen2.5-7b"),
+        ("Qwen/Qwen2.5-Math-7B-Instruct", "qwen2.5-7b"),
+        ("meta-llama/Meta-Llama-3-8B", "llama-3.1-8b"),
     ],
 )
 def test_names_as_people_write_them(given: str, known: str):
@@ -104,7 +107,7 @@ def test_names_as_people_write_them(given: str, known: str):
 
 
 @pytest.mark.parametrize(
-    "name", [None, "", "Qwen", "qwen2.5", "my-own-7b", "DeepSeek-R1-Distill-Qwen-7B", "qwen3-8b-x"]
+    "name", [None, "", "Qwen", "qwen2.5", "my-own-7b", "DeepSeek-R1-Distill-Qwen-8B", "qwen3-8b-x"]
 )
 def test_a_name_that_only_looks_alike_is_not_known(name: str | None):
     assert find_model_config(name) is None

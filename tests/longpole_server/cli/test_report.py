@@ -10,6 +10,7 @@ from longpole_server.diagnosis import diagnose, diagnosis_document
 from longpole_server.importers import LogSource, import_facts
 from longpole_server.model.facts import RunFacts
 from support import verl_logs
+from support.steps import facts
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -62,6 +63,31 @@ def test_what_it_gives_back_has_a_range_and_a_formula() -> None:
     assert "(0.0 s to 83.5 s), 93.6 GPU-hours a day" in render_report(document)
     document["recoverable_s_per_step"] = document["recoverable_s_per_step_range"] = None
     assert "earlier gen would end" in render_report(document)
+
+
+def test_nothing_to_gain_is_said_in_words() -> None:
+    document = document_of("verl_console_long_tail.log")
+    document["recoverable_s_per_step"], document["recoverable_s_per_step_range"] = 0.0, [0.0, 0.0]
+    document["recoverable_formula"] = "nothing by tuning"
+    assert "Gain     nothing by tuning\n" in render_report(document)
+
+
+def test_no_inner_measurement_is_claimed_where_no_side_dominates() -> None:
+    text = render_report(document_of("verl_file_balanced.jsonl"))
+    assert "Sure     medium: no share is near the limit" in text
+    assert "inner measurement" not in text
+
+
+def test_an_outlier_does_not_stretch_the_ledger() -> None:
+    usual = {"gen": 20.0, "update_actor": 60.0}
+    run = RunFacts("run", "run", gpu_count=16)
+    steps = [
+        facts(usual | ({"gen": 4900.0} if number == 7 else {}), run=run, step=number)
+        for number in range(1, 11)
+    ]
+    text = render_report(diagnosis_document(diagnose(run, steps)))
+    rows = [line.split() for line in text.splitlines() if line.startswith("  update_actor ")]
+    assert [row[1] for row in rows] == ["60.0"]
 
 
 def test_what_changed_within_the_run_is_told_in_parts() -> None:

@@ -250,3 +250,21 @@ def test_stragglers_of_a_resumed_run():
         (15, "not closed"),
     ]
     assert diagnosis.verdict == "rollout.long_tail"
+
+
+def test_validation_within_the_steps_is_named_where_no_family_dominates():
+    seconds = {"gen": 60.0, "old_log_prob": 10.0, "update_actor": 25.0}
+    steps = [facts(seconds | {"testing": 75.0}, run=RUN, step=number) for number in range(1, 6)]
+    diagnosis = diagnose(RUN, steps)
+    assert (diagnosis.verdict, diagnosis.confidence) == ("balanced", "medium")
+    assert "validation and checkpoints 44 %, rollout 35 %" in diagnosis.summary
+    assert [row.metric for row in diagnosis.evidence] == ["share/outside", "share/rollout"]
+    assert diagnosis.next[0].keys[0] == "trainer.test_freq"
+
+
+def test_what_log_probabilities_give_back_without_an_mfu_is_not_zero():
+    seconds = {"gen": 20.0, "old_log_prob": 40.0, "ref": 30.0, "update_actor": 10.0}
+    diagnosis = diagnose(RUN, [facts(seconds, run=RUN, step=number) for number in range(1, 6)])
+    assert diagnosis.verdict == "logprob"
+    assert diagnosis.recoverable_s_per_step == pytest.approx(20.0)
+    assert diagnosis.recoverable_s_per_step_range == pytest.approx((0.0, 40.0))

@@ -59,11 +59,12 @@ def _tensor_row(view: View, names: list[str], healthy: float) -> Evidence | None
     )
 
 
-def _recoverable(view: View, of_healthy: float | None) -> Recoverable:
+def _recoverable(view: View, of_healthy: float | None) -> Recoverable | None:
     """Efficient passes at least; at most the passes that the engines' own figures replace."""
     passes_s = view.seconds(stages.OLD_LOG_PROB, stages.REF)
     if of_healthy is None:
-        return Recoverable(0.0, 0.0, view.seconds(stages.OLD_LOG_PROB))
+        replaced_s = view.seconds(stages.OLD_LOG_PROB)
+        return Recoverable(0.0, replaced_s / 2, replaced_s) if replaced_s > 0 else None
     usual_s = passes_s * max(0.0, 1 - of_healthy)
     return Recoverable.around(usual_s, 0.0, max(usual_s, view.seconds(stages.OLD_LOG_PROB)))
 
@@ -73,8 +74,9 @@ RULE = Rule(
     family=LOGPROB,
     title="the loop computes log probabilities",
     proof="`mfu_infer`, tensor activity or time a token where known.",
-    recoverable="old_log_prob and ref x (1 - mfu_infer / healthy MFU); from nothing up to the "
-    "whole old_log_prob, which the engines' log probabilities replace",
+    recoverable="old_log_prob and ref x (1 - mfu_infer / healthy MFU), half of old_log_prob "
+    "without an MFU; from nothing up to the whole old_log_prob, which the engines' log "
+    "probabilities replace",
     reads=("perf/mfu/actor_infer", "tensor activity"),
     thresholds=("update.mfu.healthy_dense", "update.mfu.healthy_moe"),
     sources=("mfu_infer", "gpus"),
