@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from longpole_server.diagnosis.confidence import look_at_other_side, rate_confidence
 from longpole_server.diagnosis.families import (
@@ -68,7 +69,8 @@ def decide(view: View) -> Decision:
     other_side = look_at_other_side(family, view)
     evidence = (*_outer_rows(view, standing, family), *proof.evidence, *other_side)
     words = _outer_words(view, standing, family)
-    return _make_decision(view, rule, None, proof, other_side, evidence, rule.next, words)
+    looks = (*proof.first, *rule.next)
+    return _make_decision(view, rule, None, proof, other_side, evidence, looks, words)
 
 
 def _first_proof(rules: Sequence[Rule], view: View) -> tuple[Rule, Proof] | None:
@@ -96,7 +98,7 @@ def _decide_async(view: View, rule: Rule, proof: Proof) -> Decision:
     if found is not None:
         cause, behind = found
         evidence = (*evidence, *behind.evidence)
-        looks = (*looks, *cause.next)
+        looks = (*looks, *behind.first, *cause.next)
         # A full buffer proves itself; what a starved trainer waits for lies inside the rollout.
         sure = rule.code == _ROLLOUT_STARVED
         proof = replace(
@@ -202,7 +204,9 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         )
         for family, share in ranked[:2]
     )
-    rules = [_prove(family, view)[0] for family, _ in ranked[:2]]
+    proven = [_prove(family, view) for family, _ in ranked[:2]]
+    rules = [rule for rule, _ in proven]
+    looks = [_for_system((*proof.first, *rule.next), view)[:1] for rule, proof in proven]
     heard = (*rules, *(rules_of(WAIT) if view.separate_pools else ()))
     parts = [f"{FAMILY_LABELS[family]} {percent(share)}" for family, share in ranked[:3]]
     if view.separate_pools and view.wait_share > 0:
@@ -215,7 +219,7 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
         f"No side is the one to wait for: of each {seconds(view.step_s)} step, {listed}.",
         None,
         rows,
-        _for_system([rule.next[0] for rule in rules], view),
+        tuple(chain.from_iterable(looks)),
         recoverable_formula=f"{_NOT_ESTIMATED}: no single side holds the loop up",
         sources=_name_sources(view, heard, rows),
     )
@@ -262,11 +266,11 @@ def _estimate_words(estimate: Recoverable) -> str:
 
 
 def _for_system(looks: Sequence[Advice], view: View) -> tuple[NextLook, ...]:
-    """Return next looks with the keys that the run's framework has in its version and mode."""
+    """Return next looks that are not done yet, with the keys of the run's framework."""
     unfit = "shared" if view.separate_pools else "separate"
     system, version = view.system, view.run.system_version
     return tuple(
         NextLook(look.text, find_keys(look.knobs, system, version, view.mode))
         for look in looks
-        if look.pools != unfit
+        if look.pools != unfit and look.unless not in view.sources
     )

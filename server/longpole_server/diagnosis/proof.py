@@ -19,11 +19,13 @@ class Advice:
         text: What to do.
         knobs: What it turns, by name in `framework_keys.KNOBS`; their keys are named beside it.
         pools: Where it makes sense: only with shared, or only with separate GPU pools.
+        unless: A layer of evidence that has this done already when it is heard.
     """
 
     text: str
     knobs: tuple[str, ...] = ()
     pools: Pools = "any"
+    unless: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Proof:
         inner_agrees: Whether an inner measurement agrees; without one confidence is `low`.
         at_most: Highest confidence this proof can carry.
         recoverable: What fixing it gives back a step; None when it cannot be estimated.
+        first: What this proof says to try before what the rule always says.
     """
 
     because: str
@@ -67,6 +70,7 @@ class Proof:
     inner_agrees: bool = False
     at_most: Confidence = "high"
     recoverable: Recoverable | None = None
+    first: tuple[Advice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,3 +268,15 @@ def test_what_log_probabilities_give_back_without_an_mfu_is_not_zero():
     assert diagnosis.verdict == "logprob"
     assert diagnosis.recoverable_s_per_step == pytest.approx(20.0)
     assert diagnosis.recoverable_s_per_step_range == pytest.approx((0.0, 40.0))
+
+
+def test_waves_of_queued_samples_are_named_and_nothing_is_advised_that_is_done():
+    waves = samples([60.0, 62.0, 64.0, 96.0] * 25, [1500, 1600, 1700, 8000] * 25)
+    waves = replace(waves, queue_s=tuple(0.7 * time_s for time_s in waves.durations_s))
+    steps = [facts(LONG_GEN, run=RUN, step=n, trajectories=waves) for n in range(1, 6)]
+    diagnosis = diagnose(RUN, steps)
+    assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.unexplained", "low")
+    assert "come in waves" in diagnosis.summary
+    assert "concatenation" not in diagnosis.summary
+    assert diagnosis.next[0].keys[0] == "actor_rollout_ref.rollout.max_num_seqs"
+    assert not [look for look in diagnosis.next if "longpole.trajectory" in look.text]

@@ -10,6 +10,11 @@ from longpole_server.diagnosis.wording import percent, times
 from longpole_server.model.diagnosis import Evidence
 
 _IDLE = "gpu.idle_activity"
+_QUEUE = "rollout.queue.ratio"
+_MORE_AT_A_TIME = Advice(
+    "Let more sequences decode at a time, or on more replicas: samples wait for others to end.",
+    ("engine.concurrency", "engine.replicas"),
+)
 # What each layer would show, in the order in which it helps most.
 _WOULD_SHOW = (
     ("trajectories", "trajectories would show slow samples, tools and scoring"),
@@ -26,14 +31,17 @@ def _judge(view: View) -> Proof:
         because = "nothing reports what happens inside it"
     else:
         because = f"no cause inside it is proven ({_seen(inside)})"
+    in_waves = inside is not None and (inside.queue_ratio or 0.0) >= view.limits[_QUEUE]
+    if in_waves:
+        because += "; they come in waves, as at a cap on the sequences decoded together"
     if unseen:
         because += "; " + ", ".join(unseen)
-    else:
+    elif not in_waves:
         because += (
             "; what is left is outside of samples and engines: concatenation on the controller, "
             "scheduling, sleep and wake-up"
         )
-    return Proof(because, tuple(rows))
+    return Proof(because, tuple(rows), first=(_MORE_AT_A_TIME,) if in_waves else ())
 
 
 def _seen(inside: InsideGen) -> str:
@@ -75,18 +83,21 @@ RULE = Rule(
     code="rollout.unexplained",
     family=ROLLOUT,
     title="the rollout is long for an unknown reason",
-    proof="Nothing inside gen is known, or nothing known explains it.",
+    proof="Nothing inside gen is known, or nothing known explains it. Waves of samples that wait "
+    "in queues for a tenth of their time are named.",
     recoverable="not estimated",
     reads=("trajectories", "timing_s/agent_loop/*", "engine series", "GPU activity"),
-    thresholds=(_IDLE,),
+    thresholds=(_IDLE, _QUEUE),
     sources=("trajectories", "agent_loop", "engines", "gpus"),
     next=(
         Advice(
-            "Send trajectories (`longpole.trajectory`): they show slow samples, tools and scoring."
+            "Send trajectories (`longpole.trajectory`): they show slow samples, tools and scoring.",
+            unless="trajectories",
         ),
         Advice(
             "Let engines be scraped: running and waiting requests, KV cache, preemptions.",
             ("engine.log",),
+            unless="engines",
         ),
         Advice("Look at what gen hides: concatenation on the controller, scheduling, wake-up."),
     ),
