@@ -145,6 +145,10 @@ class BaselineReader:
             newest={step.step: step for step in _of_attempt(newest, attempt)},
             newest_from=newest[0].step if len(newest) == _MAX_NEWEST else first_step,
         )
+        if known is not None:
+            # An earlier first step turned up. What was judged meanwhile may not be stored yet.
+            for step in sorted(known.newest.values(), key=lambda step: step.step):
+                past.keep(step)
         with self._lock:
             self._pasts[key] = past
             while len(self._pasts) > _MAX_ATTEMPTS:

@@ -155,6 +155,17 @@ class _Series:
             total += np.nan_to_num(column[self._inside])
         return total
 
+    def moves(self, names: Sequence[str]) -> _Flags | None:
+        """Return in which bins a counter grew: what a scrape finds has come since the one before.
+
+        Behind the last scrape the engine is taken to go on as before it.
+        """
+        known = [self._columns[name].increase for name in names if name in self._columns]
+        if not known:
+            return None
+        grew = [np.nan_to_num(_hold(_reach_back(column))) > 0 for column in known]
+        return np.any(grew, axis=0)[self._inside]
+
     def total(self, names: Sequence[str]) -> float | None:
         """Return how much a counter grew inside the windows."""
         increase = self.counter(names)
@@ -199,10 +210,9 @@ def _summarise(replica: str, series: _Series, seconds: float) -> EngineWindow:
 
 
 def _find_live(series: _Series) -> _Liveness:
-    at_once = series.counter((*_GENERATED_LIVE, *_REALTIME))
-    if at_once is not None:
-        moves = at_once > 0
-        # A bin between two scrapes has no increase of its own.
+    moves = series.moves((*_GENERATED_LIVE, *_REALTIME))
+    if moves is not None:
+        # Tokens are not scraped in the moment that they come.
         near = np.array(moves)
         near[1:] |= moves[:-1]
         near[:-1] |= moves[1:]
@@ -244,6 +254,11 @@ def _hold(values: _Floats) -> _Floats:
     held = values[known[np.maximum(place, 0)]]
     held[place < 0] = np.nan
     return held
+
+
+def _reach_back(values: _Floats) -> _Floats:
+    """Return a series in which bins without a sample show the one after."""
+    return _hold(values[::-1])[::-1]
 
 
 def _mean_where(gauge: tuple[_Floats, _Floats] | None, live: _Flags) -> float | None:

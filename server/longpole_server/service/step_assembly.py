@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import orjson
 
@@ -19,6 +21,7 @@ from longpole_server.service.touched import AttemptKey
 from longpole_server.service.training_steps import is_validation
 
 _logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -77,37 +80,47 @@ class StepAssembler:
         known = self._facts.read_attempt(attempt.run_id, attempt.attempt)
         ledger_first = ledger_first and not known.is_imported
         assembled = Assembled()
+        waiting: list[tuple[StepInputs, Step]] = []
+
         # Latest first: where a step begins closes the one before it.
         for number in sorted(_with_predecessors(progress, set(steps)), reverse=True):
-            if self._is_stopping():
-                assembled.failed.append(number)
-                continue
             is_news = not progress.is_closed(number)
-            try:
-                outcome = self._assemble_step(
-                    known, attempt.attempt, progress, number, judge=not (ledger_first and is_news)
-                )
-            except Exception:
-                self.num_failed += 1
-                _logger.exception("step %d of run %s failed", number, attempt.run_id)
-                assembled.failed.append(number)
+            work = partial(self._assemble_step, known, attempt.attempt, progress, number)
+            found = self._try(attempt.run_id, number, work, assembled)
+            if found is None:
                 continue
-            if outcome is not None:
-                assembled.derived.append(outcome)
-                if ledger_first and is_news and outcome[0].closed_by is not None:
-                    assembled.unjudged.append(number)
-        assembled.derived.reverse()
+            inputs, step = found
+            if step.closed_by is not None and not (ledger_first and is_news):
+                waiting.append((inputs, step))
+                continue
+            assembled.derived.append((step, ""))
+            if step.closed_by is not None:
+                assembled.unjudged.append(number)
+        # Earliest first: steps are judged by what was usual before them.
+        for inputs, step in reversed(waiting):
+            work = partial(self._judge, known, inputs, step, progress)
+            judged = self._try(attempt.run_id, step.step, work, assembled)
+            if judged is not None:
+                assembled.derived.append(judged)
+        assembled.derived.sort(key=lambda derived: derived[0].step)
         return assembled
 
+    def _try(
+        self, run_id: str, number: int, work: Callable[[], _T], assembled: Assembled
+    ) -> _T | None:
+        """Return what came of a step; one that fails, or is too late to be tried, is named."""
+        if not self._is_stopping():
+            try:
+                return work()
+            except Exception:
+                self.num_failed += 1
+                _logger.exception("step %d of run %s failed", number, run_id)
+        assembled.failed.append(number)
+        return None
+
     def _assemble_step(
-        self,
-        known: AttemptFacts,
-        attempt: int,
-        progress: AttemptProgress,
-        number: int,
-        *,
-        judge: bool,
-    ) -> tuple[Step, str] | None:
+        self, known: AttemptFacts, attempt: int, progress: AttemptProgress, number: int
+    ) -> tuple[StepInputs, Step] | None:
         run_id = known.run.run_id
         spans: Sequence[StageSpan] = ()
         if not known.is_imported:
@@ -125,10 +138,8 @@ class StepAssembler:
             successor_start_ns=self._successor_start_ns(run_id, progress, number),
         )
         step = assemble_step(inputs)
-        if step.closed_by is None or not judge:
-            progress.record(step)
-            return step, ""
-        return self._judge(known, inputs, step, progress)
+        progress.record(step)
+        return inputs, step
 
     def _judge(
         self, known: AttemptFacts, inputs: StepInputs, step: Step, progress: AttemptProgress

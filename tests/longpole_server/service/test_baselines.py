@@ -202,3 +202,17 @@ def test_steps_derived_again_replace_themselves():
     assert numbers(baseline.recent) == (41, 60)
     assert baseline.stage_s["gen"] == pytest.approx(60 + 11.5)
     assert all(stage.windows == () for step in baseline.steps for stage in step.stages)
+
+
+def test_an_earlier_first_step_forgets_nothing():
+    """Steps are judged before they are stored; then one from before them arrives."""
+    reader = BaselineReader(Store())
+    for number in range(5, 15):
+        step = make_step(number)
+        reader.read(RUN, 1, 5, [step])
+        reader.note(step)
+
+    baseline = reader.read(RUN, 1, 4, [make_step(15)])
+
+    assert gen_s(baseline) == 60.0
+    assert numbers(baseline) == (5, 14)

@@ -276,3 +276,27 @@ def test_steps_may_skip_numbers(bench: ServiceBench, run_id: str):
     assert [step.duration_s for step in steps] == [10.0, 10.0, None]
     starts = [step.start_ns for step in steps]
     assert all(later > earlier for earlier, later in itertools.pairwise(starts))
+
+
+def test_steps_that_arrive_together_are_compared_with_those_before_them(
+    bench: ServiceBench, run_id: str
+):
+    """A backlog, or an imported log: all steps close at once, and the last ones got slower."""
+    script = RunScript(run_id)
+    slow = [
+        *((name, begin, end) for name, begin, end in PLAIN_STAGES if name != "update_weights"),
+        ("update_weights", 9.0, 13.0),
+    ]
+    begin_s = 0.0
+    batches = [script.start(system="verl", gpu_count=8)]
+    for number in range(1, 16):
+        is_slow = number > 12
+        batches.append(script.stages(number, begin_s, slow if is_slow else PLAIN_STAGES))
+        batches.append(script.loop(number, begin_s, 14.0 if is_slow else 10.0))
+        begin_s += 15.0
+
+    bench.write(merge(*batches))
+
+    diagnosis = bench.service.diagnose(run_id, 13, 15)
+    assert "regression.update_weights" in {finding.code for finding in diagnosis.findings}
+    assert bench.service.get_step(run_id, 15).diagnosis is not None

@@ -80,6 +80,23 @@ def test_scrapes_far_apart_hold_until_the_next():
     assert window.generated_tokens is None
 
 
+def test_an_engine_scraped_seldom_is_not_idle_between_scrapes():
+    """A scrape every 10 s finds the tokens of all 10: nothing stood still."""
+    tokens: list[float | None] = [None] * 40
+    running: list[float | None] = [None] * 40
+    for at in (2, 12, 22, 32):
+        tokens[at], running[at] = 500.0, 8.0
+    tokens[32] = 0.0
+    window = summarise(
+        bins_of("vllm:num_requests_running", running),
+        bins_of("vllm:generation_tokens_total", tokens, counter=True),
+        seconds=40,
+    )
+    # Live up to the scrape that found the last tokens; the bin after it may be live too.
+    assert window.idle_s == pytest.approx(40 - 24)
+    assert window.running_mean == pytest.approx(8 * (24 - 2) / 40)
+
+
 def test_what_is_taken_at_rest():
     window = summarise(
         bins_of("vllm:num_requests_running", [8.0] * 5 + [0.0] * 5),
