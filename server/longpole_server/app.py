@@ -220,7 +220,7 @@ def _build(
             otlp_routes=otlp_routes,
             check_ready=lambda: _check_ready(reader, spool, alert_desk),
             collect_metrics=lambda: [
-                *_collect_metrics(pipeline, closer, joiner, spool),
+                *_collect_metrics(pipeline, normalizer, closer, joiner, spool),
                 *_collect_alert_metrics(alert_desk),
             ],
             token_check=authorize,
@@ -311,7 +311,11 @@ def _check_ready(reader: Reader, spool: Spool, alert_desk: AlertDesk) -> Mapping
 
 
 def _collect_metrics(
-    pipeline: Pipeline, closer: StepCloser, joiner: GpuJoiner, spool: Spool
+    pipeline: Pipeline,
+    normalizer: Normalizer,
+    closer: StepCloser,
+    joiner: GpuJoiner,
+    spool: Spool,
 ) -> list[OwnMetric]:
     ingest, closing = pipeline.stats, closer.stats
     counters = {
@@ -326,6 +330,10 @@ def _collect_metrics(
         "ingest_known_elsewhere": (
             "requests that another server had stored",
             ingest.num_known_elsewhere,
+        ),
+        "ingest_refused_spans": (
+            "spans of runs whose times make no window",
+            normalizer.stats.num_refused,
         ),
         "ingest_batches": ("batches written", ingest.num_batches),
         "ingest_records": ("records written", ingest.num_records),

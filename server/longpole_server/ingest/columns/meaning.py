@@ -13,7 +13,12 @@ from longpole_server.ingest.columns.attributes import Attributes
 from longpole_server.ingest.columns.spans import SpanColumns
 from longpole_server.ingest.columns.texts import Column
 from longpole_server.ingest.columns.wire import Ints
-from longpole_server.ingest.normalize.spans import ITERATION_KEYS, SpanKind, classify_name
+from longpole_server.ingest.normalize.spans import (
+    ITERATION_KEYS,
+    SpanKind,
+    classify_name,
+    have_wild_times,
+)
 
 NO_KIND = 0
 _CODES = {None: NO_KIND, **{kind: code for code, kind in enumerate(SpanKind, 1)}}
@@ -49,6 +54,20 @@ def find_meaning(spans: SpanColumns) -> Meaning:
     kinds[((kinds == NO_KIND) | (kinds == CANDIDATE)) & names_stage] = STAGE
     kinds[(kinds == LOOP) & pc.is_null(steps).to_numpy(zero_copy_only=False)] = NO_KIND
     return Meaning(kinds, steps)
+
+
+def refuse_wild(spans: SpanColumns, meaning: Meaning, received_ns: Ints) -> int:
+    """Take the meaning from spans whose times make no window; return from how many.
+
+    Args:
+        spans: The spans.
+        meaning: What they are; changed in place.
+        received_ns: When each came.
+    """
+    wild = have_wild_times(spans.start_ns, spans.end_ns, received_ns)
+    refused = wild & (meaning.kinds != NO_KIND)
+    meaning.kinds[refused] = NO_KIND
+    return int(np.count_nonzero(refused))
 
 
 def read_steps(attributes: Attributes) -> Column:

@@ -16,6 +16,7 @@ from longpole_server.ingest.columns.meaning import (
     TRAJECTORY,
     Meaning,
     find_meaning,
+    refuse_wild,
 )
 from longpole_server.ingest.columns.raw_rows import make_raw_rows
 from longpole_server.ingest.columns.samples import Samples, read_samples
@@ -45,6 +46,7 @@ class _Read:
     windows: dict[int, tuple[SpanKind, SpanFact]]
     raw: RowBlock
     samples: Samples
+    num_refused: int
 
 
 class LinkedError(UnfitError):
@@ -62,6 +64,9 @@ class TraceColumnReader:
         guard: Counts what cannot be read.
         links: Runs of jobs, ends of steps, and requests of engines.
         keep_text: Keep text of prompts and responses.
+
+    Attributes:
+        num_refused: Spans whose times make no window, as the reader of single requests has it.
     """
 
     def __init__(
@@ -82,6 +87,7 @@ class TraceColumnReader:
         self._guard = guard
         self._links = links
         self._keep_text = keep_text
+        self.num_refused = 0
 
     def add(self, requests: Sequence[tuple[bytes, int]], into: Records) -> None:
         """Add the records of requests, each with the time it was received.
@@ -91,9 +97,10 @@ class TraceColumnReader:
             UnfitError: They are not of the usual form. Nothing was added or decided.
         """
         try:
-            read = self._read([body for body, _ in requests])
+            read = self._read(requests)
         except (DecodeError, IndexError, UnicodeDecodeError) as error:
             raise UnfitError(str(error)) from error
+        self.num_refused += read.num_refused
         into.blocks.append(read.raw)
         attempts: list[Attempt | None] = []
         for number, group in enumerate(read.spans.groups):
@@ -101,8 +108,8 @@ class TraceColumnReader:
             attempts.append(self._place(read, number, group, received_ns, into))
         into.blocks.extend(read.samples.make_blocks(attempts))
 
-    def _read(self, bodies: Sequence[bytes]) -> _Read:
-        spans = read_spans(bodies)
+    def _read(self, requests: Sequence[tuple[bytes, int]]) -> _Read:
+        spans = read_spans([body for body, _ in requests])
         senders = [self._senders.get_encoded(group.resource) for group in spans.groups]
         meaning = find_meaning(spans)
         has_samples = bool((meaning.kinds == TRAJECTORY).any())
@@ -110,6 +117,8 @@ class TraceColumnReader:
             senders, spans.names, spans.attributes.keys, has_samples=has_samples
         ):
             raise LinkedError("spans that belong to what others send")
+        came_ns = np.array([requests[group.request][1] for group in spans.groups], np.int64)
+        num_refused = refuse_wild(spans, meaning, came_ns[spans.group_numbers])
         is_used = np.array([not sender.is_agent for sender in senders], np.bool_)
         windows = {
             row: (self._name_kind(meaning, row), self._read_fact(spans, senders, row))
@@ -118,7 +127,13 @@ class TraceColumnReader:
         raw = make_raw_rows(spans, senders, keep_text=self._keep_text)
         samples = read_samples(spans, meaning, senders, is_used)
         return _Read(
-            spans, senders, meaning, windows, RowBlock("raw_spans", raw, raw.num_rows), samples
+            spans,
+            senders,
+            meaning,
+            windows,
+            RowBlock("raw_spans", raw, raw.num_rows),
+            samples,
+            num_refused,
         )
 
     @staticmethod

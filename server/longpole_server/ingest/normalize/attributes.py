@@ -18,11 +18,20 @@ Values: TypeAlias = Mapping[str, Value]
 MAX_TEXT_CHARS = 4096
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _MAX_DIGITS = 20
+# No clock of a trainer stands before the year 2000 or a year ahead: zero, seconds since a machine's
+# start, milliseconds taken for nanoseconds.
+EARLIEST_NS = 946_684_800 * 10**9
+MAX_AHEAD_NS = 366 * 86_400 * 10**9
 
 
 def read_time(time_ns: int) -> int:
     """Return a time of the wire (64 bits without sign) as one that every part holds."""
     return time_ns if time_ns <= _INT64_MAX else _INT64_MAX
+
+
+def is_of_our_time(time_ns: int, received_ns: int) -> bool:
+    """Tell whether a time can be a clock's, right or wrong by hours, and not a slip of units."""
+    return EARLIEST_NS <= time_ns <= received_ns + MAX_AHEAD_NS
 
 
 def read_value(value: AnyValue) -> Value:

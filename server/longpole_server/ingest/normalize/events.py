@@ -15,6 +15,7 @@ from longpole_server.ingest.normalize.attributes import (
     Values,
     get_int,
     get_text,
+    is_of_our_time,
     read_attributes,
     read_time,
 )
@@ -124,8 +125,9 @@ def _read_event(record: LogRecord, received_ns: int) -> _Event | None:
     name = record.event_name or get_text(values, names.EVENT_NAME) or ""
     if name not in _EVENTS:
         return None
-    time_ns = record.time_unix_nano or record.observed_time_unix_nano or received_ns
-    return _Event(name, read_time(time_ns), values)
+    told = (read_time(record.time_unix_nano), read_time(record.observed_time_unix_nano))
+    known = (time_ns for time_ns in told if is_of_our_time(time_ns, received_ns))
+    return _Event(name, next(known, received_ns), values)
 
 
 def _find_moments(events: Sequence[_Event], received_ns: int) -> Moments:
@@ -145,7 +147,11 @@ def _make_stage_start(event: _Event, attempt: Attempt, sender: Sender) -> StageS
         attempt=attempt.number,
         step=UNKNOWN_STEP if step is None else step,
         stage=name_stage(get_text(event.values, names.STAGE) or names.STEP_STAGE),
-        start_ns=event.time_ns if start_ns is None else start_ns,
+        start_ns=(
+            start_ns
+            if start_ns is not None and is_of_our_time(start_ns, event.time_ns)
+            else event.time_ns
+        ),
         seen_ns=event.time_ns,
         host=sender.host,
         pid=sender.pid,

@@ -17,7 +17,7 @@ from longpole_server.ingest.normalize.attributes import (
     read_attributes,
     read_time,
 )
-from longpole_server.ingest.normalize.points import NumberPoint, read_number
+from longpole_server.ingest.normalize.points import NumberPoint, read_moment, read_number
 from longpole_server.ingest.normalize.sender import Sender, read_owner
 from longpole_server.ingest.normalize.spans import get_iteration
 from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample, Records
@@ -139,7 +139,7 @@ class HardwarePivot:
             if known.uuid is None:
                 num_ignored += 1
                 continue
-            key = (known.host, known.uuid, read_time(point.time_unix_nano) or received_ns)
+            key = (known.host, known.uuid, read_moment(point.time_unix_nano, received_ns))
             columns = self._gpus.get(key)
             if columns is None:
                 columns = self._gpus[key] = {"gpu_index": known.gpu_index, "model": known.model}

@@ -36,11 +36,13 @@ class NormalizerStats:
     Attributes:
         num_skipped: Records that could not be read.
         num_ignored: Points and logs that mean nothing here.
+        num_refused: Spans of a run whose times make no window.
         num_waiting: Facts that wait for the step or the run they belong to.
     """
 
     num_skipped: int
     num_ignored: int
+    num_refused: int
     num_waiting: int
 
 
@@ -90,6 +92,7 @@ class Normalizer:
                 reader.guard.num_skipped for reader in (self._traces, self._metrics, self._events)
             ),
             num_ignored=self._metrics.num_ignored + self._events.num_ignored,
+            num_refused=self._traces.num_refused + self._trace_columns.num_refused,
             num_waiting=(
                 self._traces.num_waiting
                 + self._links.jobs.num_waiting

@@ -14,6 +14,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from longpole_server.ingest.normalize.attributes import (
     Values,
     format_value,
+    is_of_our_time,
     read_attributes,
     read_time,
 )
@@ -57,7 +58,7 @@ def read_points(metric: Metric, received_ns: int) -> Iterator[NumberPoint]:
         case "histogram":
             for point in metric.histogram.data_points:
                 values = read_attributes(point.attributes)
-                ts_ns = read_time(point.time_unix_nano) or received_ns
+                ts_ns = read_moment(point.time_unix_nano, received_ns)
                 count, total = float(point.count), point.sum if point.HasField("sum") else None
                 yield NumberPoint(f"{metric.name}_count", "1", ts_ns, count, values, True)
                 yield NumberPoint(f"{metric.name}_sum", metric.unit, ts_ns, total, values, True)
@@ -95,8 +96,14 @@ def _read_number(
     return NumberPoint(
         name=metric.name,
         unit=metric.unit,
-        ts_ns=read_time(point.time_unix_nano) or received_ns,
+        ts_ns=read_moment(point.time_unix_nano, received_ns),
         value=read_number(point),
         values=read_attributes(point.attributes),
         is_total=is_total,
     )
+
+
+def read_moment(time_ns: int, received_ns: int) -> int:
+    """Return a point's time: when it came, where it names none that a clock could show."""
+    ts_ns = read_time(time_ns)
+    return ts_ns if is_of_our_time(ts_ns, received_ns) else received_ns

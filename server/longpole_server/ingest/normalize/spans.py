@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from longpole.conventions import attributes as names
 from longpole.conventions import stages
 from longpole_server.ingest.normalize.attributes import (
+    EARLIEST_NS,
+    MAX_AHEAD_NS,
     Values,
     format_attributes,
     get_int,
@@ -31,6 +35,8 @@ _LOOP_ALIASES = frozenset({"pipeline_step", "total_step_time"})
 _NAMED_REQUEST = re.compile(r"(?P<role>(?:\S+ | )?Req) \S{1,64}")
 _NAMED_THREAD = re.compile(r"(?P<label>.+?) \(host:\S+ \| pid:\d+\)")
 _PARTKIND_TEXTS = {names.SPAN_GENERATE: "generate", names.SPAN_SCORE: "score"}
+# No window of a training run is longer: a month.
+_LONGEST_NS = 31 * 86_400 * 10**9
 
 
 class SpanKind(enum.Enum):
@@ -93,6 +99,31 @@ def name_without_ids(name: str) -> str:
         return request["role"].strip()
     thread = _NAMED_THREAD.fullmatch(name)
     return thread["label"] if thread is not None else name
+
+
+def have_wild_times(
+    start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], received_ns: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell which spans' times make no window: no part of a step could be made of them.
+
+    They end before they begin, last longer than a month, or lie in no time of ours.
+    """
+    latest_ns = received_ns + MAX_AHEAD_NS
+    return (
+        (start_ns < EARLIEST_NS)
+        | (end_ns < start_ns)
+        | (end_ns > latest_ns)
+        | (end_ns - np.maximum(start_ns, EARLIEST_NS) > _LONGEST_NS)
+    )
+
+
+def has_wild_times(fact: SpanFact, received_ns: int) -> bool:
+    """Tell of one span what `have_wild_times` tells of many."""
+    start_ns, end_ns = fact.raw.ts_ns, fact.end_ns
+    return not (
+        EARLIEST_NS <= start_ns <= end_ns <= received_ns + MAX_AHEAD_NS
+        and end_ns - start_ns <= _LONGEST_NS
+    )
 
 
 def classify_span(name: str, values: Values) -> SpanKind | None:

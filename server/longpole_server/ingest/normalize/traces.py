@@ -19,6 +19,7 @@ from longpole_server.ingest.normalize.spans import (
     SpanKind,
     classify_span,
     get_iteration,
+    has_wild_times,
     read_span,
 )
 from longpole_server.ingest.normalize.stages import StagePlacer
@@ -67,7 +68,13 @@ class _Joining:
 
 
 class TraceReader:
-    """Adds the records of trace requests. Every span goes to the raw spans, whatever it means."""
+    """Adds the records of trace requests. Every span goes to the raw spans, whatever it means.
+
+    Attributes:
+        num_refused: Spans that would mean something and whose times make no window: they end
+            before they begin, last longer than a month, or lie in no year of ours. The raw spans
+            show them as they came.
+    """
 
     def __init__(
         self,
@@ -88,6 +95,7 @@ class TraceReader:
         self._keep_text = keep_text
         self.placer = StagePlacer()
         self.guard = SkipGuard("span")
+        self.num_refused = 0
 
     @property
     def num_waiting(self) -> int:
@@ -111,7 +119,7 @@ class TraceReader:
         into: Records,
     ) -> None:
         sender = self._senders.get(resource_spans.resource)
-        found = self._read_spans(resource_spans, sender, joining, into)
+        found = self._read_spans(resource_spans, sender, received_ns, joining, into)
         for fact in found.monitored:
             with self.guard:
                 self._monitors.add(fact, sender, received_ns, into)
@@ -171,6 +179,7 @@ class TraceReader:
         self,
         resource_spans: ResourceSpans,
         sender: Sender,
+        received_ns: int,
         joining: _Joining,
         into: Records,
     ) -> _Found:
@@ -191,7 +200,11 @@ class TraceReader:
                         self._engines.add(fact, into)
                         continue
                     kind = classify_span(fact.raw.name, fact.values)
-                    if kind is not None:
+                    if kind is None:
+                        continue
+                    if has_wild_times(fact, received_ns):
+                        self.num_refused += 1
+                    else:
                         found.add(kind, fact)
         return found
 

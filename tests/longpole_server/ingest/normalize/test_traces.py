@@ -1,3 +1,4 @@
+import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from longpole_server.model.records import RawSpan, StageSpan
@@ -230,22 +231,51 @@ def test_names_alone_prove_nothing() -> None:
     assert len(records.raw_spans) == 3
 
 
-def test_a_span_that_ends_before_it_starts_is_kept_as_it_is() -> None:
-    records = Feed().traces(otlp.process(), [otlp.stage("gen", 1, 10, 5)], at_s=10)
+@pytest.mark.parametrize(
+    ("start_ns", "end_ns"),
+    [
+        (0, 0),
+        (0, otlp.at(20)),
+        (otlp.at(10), 0),
+        (otlp.at(10), otlp.at(5)),
+        (otlp.at(10), (1 << 63) - 1),
+        (otlp.at(10), (1 << 64) - 1),
+        # Milliseconds and seconds since 1970, and a machine's uptime, taken for nanoseconds.
+        (1_760_000_000_000, 1_760_000_020_000),
+        (1_760_000_000, 1_760_000_020),
+        (86_400 * otlp.NS, 86_420 * otlp.NS),
+    ],
+)
+@pytest.mark.parametrize("name", ["rl.loop", "rl.sample", "rl.trajectory", "rl.sync.transfer"])
+def test_wild_times_make_no_window_and_are_counted(name: str, start_ns: int, end_ns: int) -> None:
+    wild = otlp.span(name, 0, 0, {"rl.loop.iteration": 7, "rl.trajectory.id": "t"})
+    wild.start_time_unix_nano, wild.end_time_unix_nano = start_ns, end_ns
+    feed = Feed()
 
-    (span,) = records.stage_spans
-    assert (span.start_ns, span.end_ns) == (otlp.at(10), otlp.at(5))
-    assert records.raw_spans[0].duration_ns == 0
+    records = feed.traces(otlp.process(), [wild, otlp.stage("gen", 7, 1, 2)], at_s=10)
+
+    assert [span.stage for span in records.stage_spans] == ["gen"]
+    assert records.trajectories == []
+    assert feed.normalizer.stats.num_refused == 1
+    # What came stays visible to other tools.
+    assert [raw.name for raw in records.raw_spans] == [name, "rl.stage"]
+
+
+def test_a_clock_that_is_wrong_by_hours_is_a_clock() -> None:
+    feed = Feed()
+
+    records = feed.traces(otlp.process(), [otlp.loop(1, 40_000, 40_020)], at_s=10)
+
+    assert len(records.stage_spans) == 1
+    assert feed.normalizer.stats.num_refused == 0
 
 
 def test_times_beyond_what_can_be_stored_are_cut() -> None:
     span = otlp.stage("gen", 1, 10, 20)
-    span.end_time_unix_nano = (1 << 64) - 1
     span.events.add(time_unix_nano=1 << 63)
 
-    records = Feed().traces(otlp.process(), [span], at_s=10)
+    records = Feed().traces(otlp.process(), [span], at_s=20)
 
-    assert records.stage_spans[0].end_ns == (1 << 63) - 1
     assert records.raw_spans[0].events[0][0] == (1 << 63) - 1
 
 
