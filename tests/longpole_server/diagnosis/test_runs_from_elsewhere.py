@@ -1,0 +1,52 @@
+"""Runs made up from the specification alone, by nobody who knows the rules' code.
+
+Each label is a row of the decision table, a finding, a borderline pair or a look-alike. Many more
+seeds: `benchmarks/diagnosis_elsewhere.py`.
+"""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from support.elsewhere_judging import LOG_LABELS, VIEWS, StoreJudge, compare, hear, hear_log
+from support.elsewhere_logs import LOGS
+from support.elsewhere_troubles import TROUBLES
+from support.server_service import opened_bench
+
+_VIEWS, _LOGS = list(VIEWS), list(LOGS)
+# A view and a log of its own for every label: over the labels all of them have their turn.
+CASES = [(label, _VIEWS[place % len(_VIEWS)]) for place, label in enumerate(TROUBLES)]
+LOG_CASES = [(label, _LOGS[place % len(_LOGS)]) for place, label in enumerate(LOG_LABELS)]
+
+
+@pytest.mark.parametrize(("label", "view"), CASES)
+def test_the_specification_and_the_diagnosis_agree(label: str, view: str):
+    assert list(compare(hear(label, 101, view), view)) == []
+
+
+@pytest.mark.parametrize(("label", "log"), LOG_CASES)
+def test_the_same_is_said_of_a_log(label: str, log: str, tmp_path: Path):
+    heard = hear_log(label, 101, log, tmp_path)
+    if heard is not None:
+        assert list(compare(heard, "bare")) == []
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Generator[StoreJudge]:
+    with opened_bench(tmp_path_factory.mktemp("store")) as bench:
+        yield StoreJudge(bench)
+
+
+@pytest.mark.parametrize("label", ["rollout.tool", "finding.throttled_gpu"])
+def test_a_store_answers_like_memory(store: StoreJudge, label: str):
+    stored, kept = store.hear(label, 7, "full"), hear(label, 7, "full")
+
+    assert (stored.whole.verdict, stored.whole.confidence) == (
+        kept.whole.verdict,
+        kept.whole.confidence,
+    )
+    assert [finding.code for finding in stored.whole.findings] == [
+        finding.code for finding in kept.whole.findings
+    ]
+    assert stored.whole.shares == pytest.approx(kept.whole.shares)
