@@ -77,13 +77,15 @@ def main() -> int:
         listen = hear
         if options.store:
             listen = StoreJudge(stack.enter_context(opened_bench(Path(directory)))).hear
-        for label, seed, view in product(options.label, seeds, options.view):
-            tally.add(listen(label, seed, view), view, options.say)
-        labels = [label for label in LOG_LABELS if label in options.label]
-        for label, seed, log in product(labels, seeds, options.log):
-            heard = hear_log(label, seed, log, Path(directory))
-            if heard is not None:
-                tally.add(heard, log, options.say)
+        for label, view in product(options.label, options.view):
+            for seed in seeds:
+                tally.add(listen(label, seed, view), view, options.say)
+        labels: list[str] = [label for label in LOG_LABELS if label in options.label]
+        for label, log in product(labels, options.log):
+            for seed in seeds:
+                heard = hear_log(label, seed, log, Path(directory))
+                if heard is not None:
+                    tally.add(heard, log, options.say)
     return tally.report(began_s)
 
 

@@ -1,4 +1,4 @@
-"""A lived run as the log file that its trainer leaves: console lines as people paste them, and JSONL."""
+"""A lived run as the log of its trainer: console lines as people paste them, and JSONL."""
 
 import json
 import pprint
@@ -11,7 +11,7 @@ CYAN, PLAIN = "\x1b[36m", "\x1b[0m"
 
 
 def agent_loop(step: StepLived) -> Scalars:
-    """Return what verl's agent loop aggregates over the samples; counts wear the prefix of times."""
+    """Return what verl's agent loop makes of the samples; counts wear the prefix of times."""
     prefix = "timing_s/agent_loop/"
     columns = {
         "generate_sequences": [s.spent_s("generate") + s.spent_s("queue") for s in step.samples],
@@ -65,7 +65,7 @@ def verl_console(world: World, steps: Sequence[StepLived], *, old: bool) -> str:
         lines.append(f"{CYAN}({name} pid=4123){PLAIN} {body}")
         done = f"Training Progress:  {step.number}%|▏   | {step.number}/100 [01:02<9:21, 8.1s/it]"
         lines.append(f"\r{CYAN}({name} pid=4123){PLAIN} {done}")
-        lines.append(f"(WorkerDict pid=991) INFO 10-07 07:01:41 saved [repeated 7x across cluster]")
+        lines.append("(WorkerDict pid=991) INFO 10-07 07:01:41 saved [repeated 7x across cluster]")
     if width:
         lines = [_wrap(line, width) for line in lines]
     return "\n".join(lines) + "\n"
@@ -121,7 +121,7 @@ def areal_console(world: World, steps: Sequence[StepLived]) -> str:
     head = "20260105-10:00:00.000 StatsLogger INFO:"
     for step in steps:
         lines.append(
-            f"{head} Epoch 1/1 Step {step.number + 1}/99 Train step {step.number + 1} done."
+            f"{head} Epoch 1/1 Step {step.number + 1}/99 Train step {step.number + 1}/99 done."
         )
         lines.append(f"{head} Stats (1/1): ")
         lines.append("╭──────────────────────────┬─────────────╮")

@@ -1,4 +1,4 @@
-"""What the store answers about one run, from its records in memory: the service's own readers on it.
+"""What the store answers about one run, from its records in memory.
 
 Everything else is the product's: decoding, step assembly, facts, baselines, diagnosis.
 """

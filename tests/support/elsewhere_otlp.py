@@ -1,9 +1,10 @@
-"""A lived run as OTLP requests, sent the way real senders do: late, twice, out of order, half named."""
+"""A lived run as OTLP requests, sent as real senders do: late, twice, out of order, half named."""
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -513,6 +514,7 @@ def _value(value: object) -> AnyValue:
         case float():
             return AnyValue(double_value=value)
         case list():
-            return AnyValue(array_value=ArrayValue(values=[_value(each) for each in value]))
+            values = cast("list[object]", value)
+            return AnyValue(array_value=ArrayValue(values=[_value(each) for each in values]))
         case _:
             return AnyValue(string_value=str(value))

@@ -26,7 +26,6 @@ def verl(step: StepLived) -> Scalars:
 
 def slime(step: StepLived) -> Scalars:
     seconds = step.seconds
-    waits = ("gen", "sleep_wake", "update_weights", "trainer_wait")
     trains = ("old_log_prob", "ref", "update_actor", "update_critic", "prepare")
     train_s = sum(map(seconds, trains))
     found = {
@@ -37,7 +36,6 @@ def slime(step: StepLived) -> Scalars:
         "perf/actor_train_time": seconds("update_actor"),
         "perf/wait_time_ratio": 1 - train_s / step.duration_s,
     }
-    del waits
     for key, stage in (("log_probs", "old_log_prob"), ("ref_log_probs", "ref")):
         if stage in step.stages:
             found[f"perf/{key}_time"] = seconds(stage)
@@ -174,38 +172,52 @@ def tells_all(system: str, step: StepLived) -> bool:
 
 def figures(world: World, step: StepLived) -> Scalars:
     """Return tokens, lengths and the MFU under the framework's names."""
-    outputs = [sample.output for sample in step.samples]
-    tokens = step.tokens
-    found: Scalars = {}
     match world.system:
         case "verl":
-            if tokens:
-                per_gpu = tokens / step.duration_s / world.gpus
-                found |= {"perf/total_num_tokens": tokens, "perf/throughput": per_gpu}
-                if world.dp_ratio is not None:
-                    mean = tokens / max(1, world.gpus // 2)
-                    found["global_seqlen/mean"] = mean
-                    found["global_seqlen/balanced_max"] = mean * world.dp_ratio
-            _put(found, "perf/mfu/actor", world.mfu)
-            if outputs:
-                found["response_length/mean"] = statistics.fmean(outputs)
-                found["response_length/max"] = max(outputs)
+            return _verl_figures(world, step)
         case "prime_rl":
-            _put(found, "perf/mfu", None if world.mfu is None else 100 * world.mfu)
-            if tokens:
-                found["progress/tokens"] = tokens
-                found["perf/throughput"] = 3.1 * tokens / step.duration_s
-                found["perf/throughput_per_gpu"] = 3.1 * tokens / step.duration_s / world.gpus
+            return _prime_figures(world, step)
         case "nemo_rl":
+            found: Scalars = {}
             _put(found, "performance/train_fp_utilization", world.mfu)
-            if tokens:
-                found["train/total_num_tokens"] = tokens
+            _put(found, "train/total_num_tokens", step.tokens or None)
+            return found
         case _:
+            found = {}
             _put(found, "mfu_actor", world.mfu)
-            if tokens:
-                found["tokens_total"] = tokens
-            if outputs:
-                found["response_length_mean"] = statistics.fmean(outputs)
+            _put(found, "tokens_total", step.tokens or None)
+            if step.samples:
+                found["response_length_mean"] = statistics.fmean(
+                    sample.output for sample in step.samples
+                )
+            return found
+
+
+def _verl_figures(world: World, step: StepLived) -> Scalars:
+    found: Scalars = {}
+    _put(found, "perf/mfu/actor", world.mfu)
+    if not step.tokens:
+        return found
+    outputs = [sample.output for sample in step.samples]
+    found["perf/total_num_tokens"] = step.tokens
+    found["perf/throughput"] = step.tokens / step.duration_s / world.gpus
+    found["response_length/mean"] = statistics.fmean(outputs)
+    found["response_length/max"] = max(outputs)
+    if world.dp_ratio is not None:
+        mean = step.tokens / max(1, world.gpus // 2)
+        found["global_seqlen/mean"] = mean
+        found["global_seqlen/balanced_max"] = mean * world.dp_ratio
+    return found
+
+
+def _prime_figures(world: World, step: StepLived) -> Scalars:
+    found: Scalars = {}
+    _put(found, "perf/mfu", None if world.mfu is None else 100 * world.mfu)
+    if step.tokens:
+        # While it trains, of all GPUs, and of one.
+        rate = 3.1 * step.tokens / step.duration_s
+        found |= {"progress/tokens": step.tokens, "perf/throughput": rate}
+        found["perf/throughput_per_gpu"] = rate / world.gpus
     return found
 
 

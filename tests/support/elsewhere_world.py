@@ -1,4 +1,4 @@
-"""A cluster made up from the written specification alone: what a trainer elsewhere does and measures.
+"""A cluster made up from the written specification alone: what a trainer elsewhere does.
 
 It shares nothing with the simulator: own distributions, own scales, own noise. A `World` is drawn
 from a seed; a trouble (`elsewhere_troubles`) bends it; `World.live` lets it run. All times are
@@ -193,8 +193,10 @@ class World:
         chance = self.chance
         self.truth = Truth()
         self.system: str | None = chance.choice(
-            ["verl", "slime", "openrlhf", "nemo_rl", "areal", "trl", "skyrl", "roll", "prime_rl"]
-            + ["homegrown-rl", None]
+            [
+                *("verl", "slime", "openrlhf", "nemo_rl", "areal", "trl", "skyrl", "roll"),
+                *("prime_rl", "homegrown-rl", None),
+            ]
         )
         self.mode: str | None = chance.choice(["sync", "sync", "colocate_async", None])
         self.gpus = chance.choice([1, 2, 4, 8, 8, 12, 16, 24, 32, 64, 128, 256, 384, 512])

@@ -177,6 +177,7 @@ NEMO_RL = Scheme(
             "offload_before_refit": Timer(stages.SLEEP_WAKE, placement="if_room"),
             "recompute_kv_scales": _SLEEP_WAKE,
             "data_processing": _PREPARE,
+            "buffer_sampling": _PREPARE,
             "dynamic_sampling": _PREPARE,
             "logprob_inference_prep": _PREPARE,
             "training_prep": _PREPARE,

@@ -19,9 +19,10 @@ from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.regressions import find_regressions
 from longpole_server.diagnosis.thresholds import resolve_limits
 from longpole_server.diagnosis.view import View, make_view, sum_window
-from longpole_server.diagnosis.wording import no_closed_step
+from longpole_server.diagnosis.wording import no_closed_step, seconds
 from longpole_server.model.diagnosis import (
     Diagnosis,
+    NextLook,
     Outside,
     StepVerdict,
     Throughput,
@@ -41,6 +42,14 @@ MIN_STEPS_TO_HALVE = 10
 
 # Returns the facts of some steps, in their order.
 ReadFacts = Callable[[StepTable], Sequence[StepFacts]]
+# Where stages may be told that a console leaves out, as TRL's and prime-rl's do.
+_WITHOUT_STAGES = (
+    NextLook(
+        "Give the files of the trainer's tracker (wandb, MLflow, TensorBoard, JSONL) in place of "
+        "its console: some trainers write the times of stages there alone."
+    ),
+    NextLook("Put spans around the stages (`longpole.stage`)."),
+)
 
 
 def diagnose(
@@ -172,11 +181,11 @@ def diagnose_step(
 
 
 def _undecided(steps: StepTable, asked: tuple[int | None, int | None]) -> Decision:
-    if steps.has_duration.any():
-        summary = "Steps are known, but not what their time is spent on."
-    else:
-        summary = no_closed_step(*asked)
-    return Decision(None, None, None, summary, None, (), ())
+    if not steps.has_duration.any():
+        return Decision(None, None, None, no_closed_step(*asked), None, (), ())
+    step_s = float(np.median(steps.column("duration_s")[steps.has_duration]))
+    summary = f"Steps take {seconds(step_s)}, but nothing tells what they are spent on."
+    return Decision(None, None, None, summary, None, (), _WITHOUT_STAGES)
 
 
 def _choose_looks(count: int) -> Rows:

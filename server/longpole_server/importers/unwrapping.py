@@ -2,7 +2,8 @@
 
 Handled: Ray's prefix, ANSI colours, a progress bar before or after the line on one physical
 line, `[repeated 7x across cluster]`, rows of a terminal copied as lines, containers' logs that
-cut lines at 16 kB (`... stdout P ...`) or wrap them in JSON.
+cut lines at 16 kB (`... stdout P ...`) or wrap them in JSON. People who show a step break the line
+before each pair.
 """
 
 import re
@@ -22,6 +23,8 @@ _CONTAINER_PART = re.compile(rb"^\S+ (stdout|stderr) ([PF]) ")
 _NEW_RECORD = re.compile(
     r"^(?:\(.{0,80}?pid=\d|\(raylet|\(autoscaler|Training Progress|\s*\d+%\||\d{4}-\d\d-\d\d )"
 )
+# A pair on a line of its own, below `step:N`.
+_LISTED = re.compile(r"\s*- (?P<pair>\S+)\s*$")
 # The rest of `step:N` when a row ended within it.
 _STEP_REST = re.compile(r"^[step:]*\d* - ")
 _MAX_REST_CHARS = 20
@@ -77,7 +80,8 @@ def join_step_lines(lines: Iterable[bytes]) -> Iterator[StepText]:
     if record is not None:
         # The log ends with a row that fills the terminal: the rest may be missing.
         found = record.finish()
-        yield replace(found, ended=found.ended and not found.joined)
+        is_whole = record.is_listed or not found.joined
+        yield replace(found, ended=found.ended and is_whole)
 
 
 class _Record:
@@ -85,10 +89,12 @@ class _Record:
 
     Attributes:
         is_complete: Nothing that follows can belong to it.
+        is_listed: Its pairs stand on lines of their own.
         resumed: As of the text.
     """
 
     resumed = False
+    is_listed = False
 
     def __init__(self, row: str, start: int, raw: bytes) -> None:
         self._rows = [row[start:]]
@@ -97,13 +103,19 @@ class _Record:
         self._ended = _is_ended(raw)
         part = _CONTAINER_PART.match(raw)
         self._stream = part[1] if part is not None and part[2] == b"P" else None
-        self.is_complete = self._stream is None and not _MIN_WIDTH <= self._width <= _MAX_WIDTH
+        is_row = _MIN_WIDTH <= self._width <= _MAX_WIDTH
+        self._is_bare = " " not in row[start:].strip()
+        self.is_complete = self._stream is None and not is_row and not self._is_bare
 
     def extend(self, raw: bytes) -> bool:
         """Add a physical line if it is the rest of this one, or lies between its parts."""
         if self._stream is not None:
             return self._extend_part(raw)
         row = strip_row(raw)
+        if self._is_bare and self._list(row, raw):
+            return True
+        if self.is_listed or self._width < _MIN_WIDTH:
+            return False
         # All rows but the last fill the terminal's width, but for a blank that copying drops.
         if not row.strip() or len(row) > self._width + 1 or not self._joins(row):
             return False
@@ -136,6 +148,14 @@ class _Record:
             if part[2] == b"F":
                 self._stream = None
                 self.is_complete = True
+        return True
+
+    def _list(self, row: str, raw: bytes) -> bool:
+        found = _LISTED.match(row)
+        if found is None or not is_pair(found["pair"]) or self._num_chars > _MAX_CHARS:
+            return False
+        self._add(" - " + found["pair"], raw)
+        self.is_listed = True
         return True
 
     def _joins(self, row: str) -> bool:

@@ -139,3 +139,21 @@ def test_rows_that_end_at_the_edge_of_the_terminal_may_lack_the_rest() -> None:
     assert [text.ended for text in found] == [False]
     found = list(join_step_lines([row.encode() + b"\n" for row in rows]))
     assert [text.ended for text in found] == [True]
+
+
+@pytest.mark.parametrize("behind", ["", "```\n", "\nand so on\n"])
+@pytest.mark.parametrize("indent", ["", " ", "    "])
+def test_pairs_on_lines_of_their_own_read_like_one_line(indent: str, behind: str) -> None:
+    """As people show a step in documents."""
+    text = ""
+    for line in verl_logs.console_lines(CALLS, ""):
+        head, *pairs = line.split(" - ")
+        text += "".join(f"{row}\n" for row in [head, *(f"{indent}- {pair}" for pair in pairs)])
+        text += behind
+    assert read(text) == STEPS
+
+
+def test_a_bare_step_of_another_program_takes_nothing_in() -> None:
+    text = "step:3\n- looked at the data\n- a/b:1\nstep:4 - a/b:1\n"
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+    assert [found.text for found in join_step_lines(lines)] == ["step:3", "step:4 - a/b:1"]
