@@ -135,7 +135,8 @@ def skyrl_console(world: World, steps: Sequence[StepLived]) -> str:
     for step in steps:
         shown = {key: f"{value:.4f}" for key, value in skyrl(step).items()}
         lines.append(
-            f"2026-01-05 10:00:00.1 | INFO | skyrl.train.utils.tracking:log:101 - Step {step.number}: "
+            "2026-01-05 10:00:00.1 | INFO | skyrl.train.utils.tracking:log:101 - "
+            f"Step {step.number}: "
         )
         lines.append(pprint.pformat(shown))
     return "\n".join(lines) + "\n"

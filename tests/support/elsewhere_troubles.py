@@ -530,16 +530,34 @@ def impossible_mfu(world: World) -> None:
     world.truth.must = frozenset({"mfu.impossible"})
 
 
-@trouble("like.busy_but_idle_rollout")
-def drifting(world: World) -> None:
+@trouble("like.odd_but_healthy")
+def odd_but_healthy(world: World) -> None:
     """Healthy numbers that look odd: no clipping at all, a KL of hundredths a token."""
     balanced(world)
     world.health = lambda index: {
         "actor/pg_clipfrac": 0.0,
-        "actor/kl_loss": 0.002,
+        # Of a token: a sequence has as many times that as it has tokens.
+        "actor/kl_loss": min(0.002, 20 / (world.step_s * world.rate)),
         "critic/score/mean": 0.3 + 0.004 * index,
         "actor/entropy": 0.3,
     }
+
+
+@trouble("tiny.two_samples")
+def two_samples(world: World) -> None:
+    """Two samples a step, of which one is long."""
+    world.dominate({"gen": 1})
+    world.num_samples = world.group_size = 2
+    world.replicas = 1
+    world.lengths = lambda chance, count: [0.2, 1.0]
+    expect(world, *ROLLOUT)
+
+
+@trouble("tiny.one_step")
+def one_step(world: World) -> None:
+    """A run's first step is all there is."""
+    update_compute(world)
+    world.num_steps = 1
 
 
 # --- findings -------------------------------------------------------------------------------------

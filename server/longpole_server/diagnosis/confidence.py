@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,6 +52,20 @@ def rate_confidence(proof: Proof, other_side: Sequence[Evidence]) -> Confidence:
     contradicted = any(row.effect == "contradicts" for row in other_side)
     rated: Confidence = "medium" if contradicted else "high"
     return rated if _ORDER[rated] <= _ORDER[proof.at_most] else proof.at_most
+
+
+def allow_for_few_samples(proof: Proof, view: View) -> Proof:
+    """Return a proof from inside the rollout, less sure where a step has only a few samples."""
+    counts = [
+        len(facts.trajectories.durations_s)
+        for facts in view.facts
+        if facts.trajectories is not None
+    ]
+    if view.inside_source != "trajectories" or not counts or proof.at_most != "high":
+        return proof
+    if statistics.median(counts) >= view.limits["rollout.few_samples"]:
+        return proof
+    return replace(proof, at_most="medium")
 
 
 def look_at_other_side(family: str, view: View) -> tuple[Evidence, ...]:

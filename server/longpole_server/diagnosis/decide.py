@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from longpole_server.diagnosis.confidence import look_at_other_side, rate_confidence
+from longpole_server.diagnosis.confidence import (
+    allow_for_few_samples,
+    look_at_other_side,
+    rate_confidence,
+)
 from longpole_server.diagnosis.families import (
     FAMILY_LABELS,
     OUTSIDE,
+    ROLLOUT,
     WAIT,
     Standing,
     rank_families,
@@ -66,6 +71,8 @@ def decide(view: View) -> Decision:
     family = standing.dominant
     rule, proof = _prove(family, view)
     proof = _cap(proof, _family_seconds(view, family))
+    if family == ROLLOUT:
+        proof = allow_for_few_samples(proof, view)
     other_side = look_at_other_side(family, view)
     evidence = (*_outer_rows(view, standing, family), *proof.evidence, *other_side)
     words = _outer_words(view, standing, family)

@@ -79,6 +79,14 @@ THRESHOLDS: tuple[Threshold, ...] = (
         _RULES,
     ),
     Threshold(
+        "rollout.few_samples",
+        8,
+        "samples",
+        "of fewer samples a step one is always the last by far: what they prove is no more than "
+        "likely",
+        "as many as make a trend",
+    ),
+    Threshold(
         "rollout.end.span_ratio",
         0.50,
         "1",

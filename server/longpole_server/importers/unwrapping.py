@@ -104,7 +104,7 @@ class _Record:
         part = _CONTAINER_PART.match(raw)
         self._stream = part[1] if part is not None and part[2] == b"P" else None
         is_row = _MIN_WIDTH <= self._width <= _MAX_WIDTH
-        self._is_bare = " " not in row[start:].strip()
+        self._is_bare = self._width < _MIN_WIDTH and " " not in row[start:].strip()
         self.is_complete = self._stream is None and not is_row and not self._is_bare
 
     def extend(self, raw: bytes) -> bool:

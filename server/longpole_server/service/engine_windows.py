@@ -84,18 +84,21 @@ def summarise_engines(
     windows: Sequence[Interval],
     start_ns: int,
     bin_ns: int,
+    end_ns: int | None = None,
 ) -> tuple[EngineWindow, ...]:
     """Return one window a replica from its binned series.
 
     Args:
         bins: Series of `ENGINE_SERIES`, from `start_ns` on.
-        windows: Disjoint windows; bins with their middle in none of them are left out.
+        windows: Disjoint windows; bins with their middle in none of them are left out, except for
+            what is taken of the KV cache at rest.
         start_ns: Begin of bin 0.
         bin_ns: Length of a bin.
+        end_ns: Where the bins end, None at the end of the last window.
     """
     if not windows or not bins:
         return ()
-    count = -(-(windows[-1][1] - start_ns) // bin_ns)
+    count = -(-((end_ns or windows[-1][1]) - start_ns) // bin_ns)
     # Middles of bins, in time since the first one begins: exact in floats.
     middles = (np.arange(count, dtype=np.float64) + 0.5) * bin_ns
     inside = np.zeros(count, dtype=np.bool_)
@@ -137,12 +140,15 @@ class _Series:
             columns.largest[row.bin] = row.largest
             columns.increase[row.bin] = row.increase
 
-    def gauge(self, names: Sequence[str]) -> tuple[_Floats, _Floats] | None:
+    def gauge(
+        self, names: Sequence[str], *, everywhere: bool = False
+    ) -> tuple[_Floats, _Floats] | None:
         """Return (mean, largest) by bin of the first series that is there, held until the next."""
         for name in names:
             if name in self._columns:
-                columns = self._columns[name]
-                return _hold(columns.mean)[self._inside], _hold(columns.largest)[self._inside]
+                mean, largest = self._columns[name].mean, self._columns[name].largest
+                where = slice(None) if everywhere else self._inside
+                return _hold(mean)[where], _hold(largest)[where]
         return None
 
     def counter(self, names: Sequence[str]) -> _Floats | None:
@@ -204,7 +210,7 @@ def _summarise(replica: str, series: _Series, seconds: float) -> EngineWindow:
         idle_s=None if idle is None else seconds * float(idle.mean()),
         recomputed_tokens=series.total(_RECOMPUTED),
         prefill_ratio=_part(series.total(_PREFILL_S), series.total(_DECODE_S)),
-        kv_usage_idle_ratio=_least_where(kv_usage, at_rest),
+        kv_usage_idle_ratio=_kv_at_rest(series),
         queued_s=_queued_seconds(waiting, live, seconds),
     )
 
@@ -232,6 +238,14 @@ def _find_rest(
         return None
     rest = running[1] == 0
     return rest if waiting is None else rest & ~(waiting[1] > 0)
+
+
+def _kv_at_rest(series: _Series) -> float | None:
+    """Return what is taken of the cache at rest, also right before and behind the windows."""
+    at_rest = _find_rest(
+        series.gauge(_RUNNING, everywhere=True), series.gauge(_WAITING, everywhere=True)
+    )
+    return _least_where(series.gauge(_KV_USAGE, everywhere=True), at_rest)
 
 
 def _find_idle(liveness: _Liveness, at_rest: _Flags | None) -> _Flags | None:

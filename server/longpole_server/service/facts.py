@@ -52,6 +52,8 @@ _MAX_KEPT_SAMPLES = 200_000
 _MAX_STEP_SAMPLES = 100_000
 _MAX_WINDOW_BINS = 600
 _SHORTEST_BIN_NS = 1_000_000_000
+# How far around the generation engines are looked at for what they hold at rest.
+_REST_NS = 30 * 10**9
 
 _StepKey = tuple[str, int, int]
 
@@ -259,12 +261,14 @@ class FactsReader:
         windows = rollout_windows(step, separate_pools=separate, spans=spans)
         if not windows:
             return ()
-        start_ns, end_ns = windows[0][0], windows[-1][1]
+        # Engines rest before and after they generate.
+        start_ns = max(step.start_ns, windows[0][0] - _REST_NS)
+        end_ns = max(windows[-1][1], min(step.end_ns or 0, windows[-1][1] + _REST_NS))
         bin_ns = max(_SHORTEST_BIN_NS, -(-(end_ns - start_ns) // _MAX_WINDOW_BINS))
         bins = self._reader.list_engine_bins(
             step.run_id, step.attempt, ENGINE_SERIES, start_ns, end_ns, bin_ns
         )
-        return summarise_engines(bins, windows, start_ns, bin_ns)
+        return summarise_engines(bins, windows, start_ns, bin_ns, end_ns)
 
 
 def _key(step: Step) -> _StepKey:

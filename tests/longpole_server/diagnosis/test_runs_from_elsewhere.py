@@ -50,3 +50,11 @@ def test_a_store_answers_like_memory(store: StoreJudge, label: str):
         finding.code for finding in kept.whole.findings
     ]
     assert stored.whole.shares == pytest.approx(kept.whole.shares)
+
+
+def test_two_samples_are_sure_of_nothing():
+    """With two samples a step one is the slowest by far, whatever goes on."""
+    heard = hear("tiny.two_samples", 5, "no_engines")
+
+    assert heard.whole.verdict is not None
+    assert heard.whole.confidence != "high"

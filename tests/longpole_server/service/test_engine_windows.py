@@ -108,6 +108,19 @@ def test_what_is_taken_at_rest():
     assert window.idle_s == pytest.approx(5)
 
 
+def test_what_is_taken_at_rest_behind_the_window():
+    """An engine that is busy all through gen rests after it."""
+    rows = [
+        *bins_of("vllm:num_requests_running", [8.0] * 8 + [0.0] * 4),
+        *bins_of("vllm:kv_cache_usage_perc", [0.9] * 8 + [0.12] * 4),
+    ]
+    end_ns = START + 12 * SECOND
+    (window,) = summarise_engines(rows, [(START, START + 8 * SECOND)], START, SECOND, end_ns)
+    assert window.kv_usage_idle_ratio == pytest.approx(0.12)
+    assert window.kv_usage_max_ratio == pytest.approx(0.9)
+    assert window.idle_s == 0
+
+
 def test_only_bins_inside_the_windows_count():
     rows = bins_of("vllm:generation_tokens_total", [100.0] * 10, counter=True)
     windows = [(START, START + 2 * SECOND), (START + 8 * SECOND, START + 10 * SECOND)]

@@ -11,6 +11,8 @@ _SPAN = "rollout.long_tail.span_ratio"
 _TIME = "rollout.long_tail.time_ratio"
 _SLACK = "rollout.long_tail.token_slack"
 _EXPOSED = "rollout.long_tail.exposed_ratio"
+# What is clearly beyond the line, by means alone.
+_CLEAR = 1.1
 _STREAMING = frozenset({"fully_async", "separate_async"})
 
 
@@ -31,12 +33,16 @@ def _judge(view: View) -> Proof | None:
     # Decoding speeds up as slots empty, so tokens may well exceed time, but not fall behind it.
     if token_ratio * limits[_SLACK] < time_ratio:
         return None
-    # Slots that empty are no proof that the last samples are the longest, and without replicas a
-    # slow one looks like a long sample whose tokens fall short of its time. Preemption, of whatever
-    # extent, would have been the first to ask.
+    # Slots that empty are no proof that the last samples are the longest. Without replicas a slow
+    # one looks like a long sample whose tokens fall short of its time, and a mean time may hold as
+    # much waiting for a slot as lifts it over the line. Preemption, of whatever extent, would have
+    # been the first to ask.
     is_weak = (
         view.inside_source == "engines"
-        or (view.inside_source == "agent_loop" and token_ratio < time_ratio)
+        or (
+            view.inside_source == "agent_loop"
+            and (token_ratio < time_ratio or time_ratio < limits[_TIME] * _CLEAR)
+        )
         or inside.leaves_preemption_open(limits["rollout.preemption.work_ratio"])
     )
     return Proof(
