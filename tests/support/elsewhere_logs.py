@@ -2,11 +2,13 @@
 
 import json
 import pprint
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from support.elsewhere_scalars import Scalars, areal, figures, nemo_rl, openrlhf, skyrl, slime, verl
 from support.elsewhere_world import StepLived, World
 
+_ANSI = re.compile(r"\x1b\[\d*m")
 CYAN, PLAIN = "\x1b[36m", "\x1b[0m"
 
 
@@ -67,7 +69,8 @@ def verl_console(world: World, steps: Sequence[StepLived], *, old: bool) -> str:
         lines.append(f"\r{CYAN}({name} pid=4123){PLAIN} {done}")
         lines.append("(WorkerDict pid=991) INFO 10-07 07:01:41 saved [repeated 7x across cluster]")
     if width:
-        lines = [_wrap(line, width) for line in lines]
+        # What is copied off a terminal has lost its colours.
+        lines = [_wrap(_ANSI.sub("", line).lstrip("\r"), width) for line in lines]
     return "\n".join(lines) + "\n"
 
 

@@ -89,7 +89,8 @@ class Sending:
         self._tells_pid = chance.random() < 0.8
         self._tells_status = chance.random() < 0.8
         self._tells_parts = chance.random() < 0.8
-        self._engine = chance.choice(["vllm:", "vllm:", "vllm_", "ray_vllm_", "vllm/", "sglang:"])
+        spellings = ["vllm:", "vllm:", "vllm_", "ray_vllm_", "vllm/", "sglang:"]
+        self._engine = world.engine or chance.choice(spellings)
         self._scrape_s = max(1.0, min(chance.choice([5.0, 15.0, 30.0]), world.step_s / 16))
         self._nests = chance.random() < 0.5
         self._tracks = world.tracks()

@@ -227,6 +227,8 @@ class World:
         self.prefix_hits = chance.uniform(0.5, 0.7)
         self.prefill_ratio = 0.04
         self.routed_together = True
+        # How engines' series are spelled; None takes any spelling.
+        self.engine: str | None = None
         self.staleness: Callable[[int], tuple[float, float]] | None = None
         self.bound: float | None = None
         self.cap: int | None = None
