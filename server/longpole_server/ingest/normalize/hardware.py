@@ -15,7 +15,6 @@ from longpole_server.ingest.normalize.attributes import (
     get_int,
     get_text,
     read_attributes,
-    read_time,
 )
 from longpole_server.ingest.normalize.points import NumberPoint, read_moment, read_number
 from longpole_server.ingest.normalize.sender import Sender, read_owner
