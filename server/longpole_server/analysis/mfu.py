@@ -76,12 +76,14 @@ def _list_missing(run: RunFacts, steps: Sequence[Step]) -> Iterable[str]:
     elif find_peak(run.gpu_model) is None:
         yield f"the peak rate of `{run.gpu_model}` is not known"
     table = StepTable.of(steps)
+    if not any(table.known("duration_s")):
+        # Steps tell of GPUs and tokens when they end.
+        yield "no step has ended"
+        return
     if not any(table.known("gpu_count")):
         yield "the number of GPUs is not reported"
     if not any(table.known("tokens_total")):
         yield "tokens are not reported"
-    if not any(table.known("duration_s")):
-        yield "no step has ended"
 
 
 def _measure_step(run: RunFacts, steps: Sequence[Step]) -> Mfu:

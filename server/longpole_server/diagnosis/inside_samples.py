@@ -35,7 +35,9 @@ def look_into_samples(
         durations_s = np.maximum(0.0, durations_s - np.nan_to_num(paused_s))
     tokens = _column(samples.output_tokens)
     decode_s = _column(samples.generate_s)
-    tool_s, score_s = _column(samples.tool_s), _column(samples.score_s)
+    # Parallel calls that a program has summed can last longer than their sample.
+    tool_s = np.minimum(_column(samples.tool_s), durations_s)
+    score_s = np.minimum(_column(samples.score_s), durations_s)
     queue_s = _column(samples.queue_s)
     elsewhere_s = np.nan_to_num(tool_s) + np.nan_to_num(score_s) + np.nan_to_num(queue_s)
     decode_s = np.where(np.isnan(decode_s), np.maximum(0.0, durations_s - elsewhere_s), decode_s)

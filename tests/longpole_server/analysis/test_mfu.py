@@ -149,3 +149,11 @@ def test_on_pools_of_its_own_the_trainer_holds_some_of_the_gpus():
 def test_no_step():
     figures = measure_mfu(RUN, [], "sync")
     assert all(figure.value is None and figure.reason for figure in figures.values())
+
+
+def test_before_the_first_step_ends_nothing_of_the_run_is_called_missing():
+    run = RunFacts("run", "run", gpu_count=16, gpu_model="NVIDIA H200", model_name="x/y")
+    reason = measure_mfu(run, [])["step"].reason
+    assert reason is not None
+    assert reason.endswith("no step has ended")
+    assert "number of GPUs" not in reason

@@ -280,3 +280,12 @@ def test_waves_of_queued_samples_are_named_and_nothing_is_advised_that_is_done()
     assert "concatenation" not in diagnosis.summary
     assert diagnosis.next[0].keys[0] == "actor_rollout_ref.rollout.max_num_seqs"
     assert not [look for look in diagnosis.next if "longpole.trajectory" in look.text]
+
+
+def test_summed_parallel_calls_give_back_no_more_than_their_samples_last():
+    many = samples([97.0] * 10, [1500] * 10, tool_s=[500.0] * 10)
+    steps = [facts(LONG_GEN, run=RUN, step=n, trajectories=many) for n in range(1, 6)]
+    diagnosis = diagnose(RUN, steps)
+    assert diagnosis.verdict == "rollout.tool"
+    assert diagnosis.recoverable_s_per_step == pytest.approx(97.0)
+    assert diagnosis.recoverable_s_per_step_range == pytest.approx((48.5, 97.0))
