@@ -153,7 +153,7 @@ def test_no_step():
 
 def test_before_the_first_step_ends_nothing_of_the_run_is_called_missing():
     run = RunFacts("run", "run", gpu_count=16, gpu_model="NVIDIA H200", model_name="x/y")
-    reason = measure_mfu(run, [])["step"].reason
+    reason = measure_mfu(run, [], None)["step"].reason
     assert reason is not None
     assert reason.endswith("no step has ended")
     assert "number of GPUs" not in reason
