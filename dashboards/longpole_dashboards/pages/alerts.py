@@ -90,7 +90,7 @@ def layout(query: Query) -> Component:
             ),
             panel(
                 "Rules",
-                [html.Div(id="alerts-rules-said"), html.Div(id="alerts-rules")],
+                html.Div(id="alerts-rules"),
                 hint="What each rule looks at, what it saw last, and why it is quiet.",
                 aside=html.Span(id="alerts-rules-aside"),
                 controls=(

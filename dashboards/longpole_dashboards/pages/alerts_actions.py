@@ -156,7 +156,7 @@ def register_actions(app: Dash, reader: Reader, groups: Sequence[str]) -> None:
         Input("alerts-done", "data"),
     )
     _register_submit(app, reader)
-    _register_lift(app, reader)
+    _register_undo(app, reader)
     _register_test(app, reader)
 
 
@@ -198,21 +198,27 @@ def _register_submit(app: Dash, reader: Reader) -> None:
         return {"click": clicks, "at": ask.get("at")}, ""
 
 
-def _register_lift(app: Dash, reader: Reader) -> None:
+def _register_undo(app: Dash, reader: Reader) -> None:
+    alerts = reader.service.alerts
+
     @app.callback(
         Output("alerts-done", "data", allow_duplicate=True),
         Output("alerts-said", "children"),
         Input("alerts-ask", "data"),
         prevent_initial_call=True,
     )
-    async def lift(ask: Mapping[str, Any] | None) -> tuple[object, object]:
-        if not ask or ask.get("act") != "lift":
+    async def undo(ask: Mapping[str, Any] | None) -> tuple[object, object]:
+        """Lift a silence, or delete a rule that somebody made."""
+        if not ask or ask.get("act") not in ("lift", "delete"):
             raise PreventUpdate
         try:
-            await reader.run(reader.service.alerts.lift_silence, str(ask["silence"]))
+            if ask["act"] == "lift":
+                await reader.run(alerts.lift_silence, str(ask["silence"]))
+            else:
+                await reader.run(alerts.delete_rule, str(ask["rule"]))
         except ServerError as error:
-            return {"lifted": ask.get("at")}, absent(f"{error.message} {error.hint}".strip())
-        return {"lifted": ask.get("at")}, None
+            return {"undone": ask.get("at")}, absent(f"{error.message} {error.hint}".strip())
+        return {"undone": ask.get("at")}, None
 
 
 def _register_test(app: Dash, reader: Reader) -> None:

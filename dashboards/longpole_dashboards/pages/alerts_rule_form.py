@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, ctx, html, no_update
@@ -189,7 +189,6 @@ def register_rule_form(app: Dash, reader: Reader) -> None:
     _register_runs(app, reader)
     _register_trial(app, reader)
     _register_save(app, reader)
-    _register_delete(app, reader)
 
 
 def _register_runs(app: Dash, reader: Reader) -> None:
@@ -256,20 +255,3 @@ def _register_save(app: Dash, reader: Reader) -> None:
         except ServerError as error:
             return no_update, f"{error.message} {error.hint}".strip()
         return {"rule": clicks}, ""
-
-
-def _register_delete(app: Dash, reader: Reader) -> None:
-    @app.callback(
-        Output("alerts-done", "data", allow_duplicate=True),
-        Output("alerts-rules-said", "children"),
-        Input("alerts-ask", "data"),
-        prevent_initial_call=True,
-    )
-    async def delete(ask: Mapping[str, object] | None) -> tuple[object, object]:
-        if not ask or ask.get("act") != "delete":
-            raise PreventUpdate
-        try:
-            await reader.run(reader.service.alerts.delete_rule, str(ask["rule"]))
-        except ServerError as error:
-            return {"deleted": ask.get("at")}, absent(f"{error.message} {error.hint}".strip())
-        return {"deleted": ask.get("at")}, None
