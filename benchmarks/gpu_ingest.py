@@ -76,7 +76,7 @@ def send_nodes(address: str, nodes: range, seconds: int) -> int:
     parts = urlsplit(address)
     connections = [HTTPConnection(parts.hostname or "", parts.port, timeout=30) for _ in nodes]
     taken = 0
-    begun_s = time.monotonic()
+    boot, begun_s = time.time_ns(), time.monotonic()
     for second in range(seconds):
         ts_ns = time.time_ns() // 10**9 * 10**9
         for place, node in enumerate(nodes):
@@ -84,7 +84,7 @@ def send_nodes(address: str, nodes: range, seconds: int) -> int:
             time.sleep(max(0.0, begun_s + second + place / len(nodes) - time.monotonic()))
             headers = {
                 "Content-Type": "application/x-protobuf",
-                "longpole-batch-id": f"node{node}/boot/{second}",
+                "longpole-batch-id": f"node{node}/{boot}/{second}",
             }
             taken += post(connections[place], make_request(node, ts_ns), headers)
     return taken
