@@ -163,12 +163,14 @@ def _fill(
     if extent.duration_s is None:
         return []
     spanned = {stage.stage for stage in from_spans.inside}
+    # A timer of what ran after the step may well fit into what no stage covers.
+    shown = spanned | {outside.stage for outside in from_spans.outside}
     room_s = extent.duration_s - math.fsum(stage.exclusive_s for stage in from_spans.inside)
     slack_s = extent.duration_s * SUM_TOLERANCE_RATIO if spanned else 0.0
     filled: dict[str, StageTime] = {}
     for timed in from_scalars.inside:
         name = stages.TRAINER_WAIT if gen_is_wait and timed.stage == stages.GEN else timed.stage
-        if name in spanned or (spanned and timed.exclusive_s > room_s + slack_s):
+        if name in shown or (spanned and timed.exclusive_s > room_s + slack_s):
             continue
         exclusive_s = min(timed.exclusive_s, max(room_s, 0.0))
         room_s -= exclusive_s

@@ -565,3 +565,15 @@ def test_sample_logs_add_up(name: str):
             assert_adds_up(step)
             assert set(codes(step)) <= {"mfu.unknown"}
     assert closed >= 3
+
+
+def test_a_timer_of_what_spans_show_after_the_step_is_not_put_into_it():
+    spans = [
+        loop(0.0, 100.0),
+        span("gen", 0.0, 40.0, span_id="gen", parent="loop"),
+        span("testing", 100.0, 120.0, span_id="testing", parent="loop"),
+    ]
+    made = assemble_step(inputs(spans, {"timing_s/gen": 40.0, "timing_s/testing": 20.0}))
+    assert [stage.stage for stage in made.stages] == ["gen"]
+    assert made.unattributed_s == 60
+    assert [(each.stage, each.duration_s) for each in made.outside] == [("testing", 20.0)]
