@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from longpole_server.diagnosis import diagnose_step, diagnosis_document
 from longpole_server.model.facts import RunFacts, StepFacts
-from longpole_server.model.records import MetricPoint, Records, RunStart
+from longpole_server.model.records import MetricPoint, Records, RunStart, StageSpan
 from longpole_server.model.step import Step
 from longpole_server.store import StoreConfig, open_store
 
@@ -46,11 +46,38 @@ def fill_store(data_dir: Path, run: RunFacts, steps: Sequence[StepFacts]) -> Non
                 for facts in chunk
                 for name, value in facts.scalars.items()
             ]
-            store.writer.write(Records(metric_points=points), f"chunk-{index}")
+            spans = [span for facts in chunk for span in _list_spans(facts.step)]
+            facts_of_chunk = Records(metric_points=points, stage_spans=spans)
+            store.writer.write(facts_of_chunk, f"chunk-{index}")
             judged = [(facts.step, document) for facts in chunk]
             store.writer.write_steps(judged, time.time_ns())
     finally:
         store.close()
+
+
+def _list_spans(step: Step) -> Iterator[StageSpan]:
+    def make(stage: str, start_ns: int, end_ns: int, parent: str) -> StageSpan:
+        return StageSpan(
+            step.run_id,
+            step.attempt,
+            step.step,
+            stage,
+            stage,
+            start_ns,
+            end_ns,
+            trace_id=f"trace-{step.step}",
+            span_id=f"{step.step}.{stage}",
+            parent_span_id=parent,
+            role="controller",
+            host="node-0",
+            pid=1,
+            is_loop=not parent,
+        )
+
+    yield make("step", step.start_ns, _end_ns(step), "")
+    for stage in step.stages:
+        for start_ns, end_ns in stage.windows:
+            yield make(stage.stage, start_ns, end_ns, f"{step.step}.step")
 
 
 def _end_ns(step: Step) -> int:

@@ -136,8 +136,8 @@ def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLo
             hint="Give the trainer's log too: both become one run.",
         )
     return UnreadableLogError(
-        f"{source.name} holds no training step in any known form ({summary.num_lines:,} lines "
-        "read).",
+        f"{source.name} holds no training step in any known form ({summary.num_lines:,} "
+        f"line{'' if summary.num_lines == 1 else 's'} read).",
         hint="docs/frameworks.md shows a line of each.",
     )
 
