@@ -36,7 +36,12 @@ def main(arguments: Sequence[str]) -> int:
         document = (
             _diagnose_run(options.server, _only(options.targets))
             if options.server
-            else _diagnose_files(options.targets, options.model_config, options.gpu)
+            else _diagnose_files(
+                options.targets,
+                options.model_config,
+                options.gpu,
+                _read_thresholds(options.threshold),
+            )
         )
     except (UnreadableLogError, NotFoundError, ConfigError) as error:
         return _refuse(error, EXIT_REFUSED)
@@ -94,10 +99,19 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--gpu", metavar="NAME", help="the GPUs' name as the driver reports it, or short: H100"
     )
+    parser.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a limit in place of its default, as docs/verdicts.md lists them; may be repeated",
+    )
     return parser.parse_args(arguments)
 
 
-def _diagnose_files(targets: Sequence[str], model: str | None, gpu: str | None) -> dict[str, Any]:
+def _diagnose_files(
+    targets: Sequence[str], model: str | None, gpu: str | None, limits: Mapping[str, float]
+) -> dict[str, Any]:
     model_config = None if model is None else _read_model_config(model)
     if gpu is not None and find_peak(gpu) is None:
         raise ConfigError(
@@ -112,8 +126,19 @@ def _diagnose_files(targets: Sequence[str], model: str | None, gpu: str | None) 
         model_config=model_config,
         gpu_model=gpu,
     )
-    result = diagnose_run(imported.run, imported.steps)
+    result = diagnose_run(imported.run, imported.steps, limits)
     return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
+
+
+def _read_thresholds(words: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise ConfigError(f"--threshold {word!r} is not like dominance.share=0.5.") from None
+    return found
 
 
 def _read_model_config(model: str) -> Mapping[str, object]:

@@ -129,7 +129,8 @@ def find_baseline(run: RunFacts, steps: Sequence[Step], judged: Sequence[Step]) 
         mine = mine.where(np.isnan(gpu_counts) | (gpu_counts == counts[-1]))
     configuration = describe_configuration(run)
     # The attempt's first step warms up and is left out.
-    frozen = summarise_past(mine[: BASELINE_STEPS + 1], starts, configuration)
+    steady = mine.where(mine.numbers != starts[attempt])
+    frozen = summarise_past(steady[:BASELINE_STEPS], starts, configuration)
     if frozen is None:
         return None
     before = mine.where(mine.numbers < compared.numbers[0])

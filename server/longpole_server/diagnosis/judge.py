@@ -15,9 +15,9 @@ from longpole_server.diagnosis.changes import find_changes
 from longpole_server.diagnosis.decide import Decision, decide
 from longpole_server.diagnosis.findings import find_all
 from longpole_server.diagnosis.look import look_at
+from longpole_server.diagnosis.overrides import read_limits
 from longpole_server.diagnosis.quality import collect_notes
 from longpole_server.diagnosis.regressions import find_regressions
-from longpole_server.diagnosis.thresholds import resolve_limits
 from longpole_server.diagnosis.view import View, make_view, sum_window
 from longpole_server.diagnosis.wording import no_closed_step, seconds
 from longpole_server.model.diagnosis import (
@@ -29,7 +29,7 @@ from longpole_server.model.diagnosis import (
     WindowChange,
 )
 from longpole_server.model.facts import RunFacts, StepFacts
-from longpole_server.model.step import Confidence
+from longpole_server.model.step import Confidence, Note
 
 # Steps of a longer range that are looked into: the newest, and as many evenly spread at most.
 NEWEST_LOOKS = 50
@@ -71,7 +71,7 @@ def diagnose(
             them in place of the first and last of `steps`.
         attempt_starts: First step of each attempt: it warms up and is left out where its attempt
             has three steps or more. None takes the first step seen of each attempt.
-        overrides: Thresholds by name, in place of the defaults.
+        overrides: Thresholds by name, in place of the defaults and of the run's own settings.
 
     Returns:
         A diagnosis; its verdict is None when no step could be judged.
@@ -91,7 +91,9 @@ def diagnose(
     )
 
 
-def diagnose_run(run: RunFacts, steps: Sequence[StepFacts]) -> Diagnosis:
+def diagnose_run(
+    run: RunFacts, steps: Sequence[StepFacts], overrides: Mapping[str, float] | None = None
+) -> Diagnosis:
     """Judge all steps of a run that are at hand, against the run's own past.
 
     What changed is told of the newest steps, as a live run's default window tells it: in the mean
@@ -100,12 +102,16 @@ def diagnose_run(run: RunFacts, steps: Sequence[StepFacts]) -> Diagnosis:
     Args:
         run: What the run says about itself.
         steps: Its steps in order, the latest attempt of each.
+        overrides: Thresholds by name.
+
+    Raises:
+        ConfigError: An override names no threshold.
     """
     ledgers = [facts.step for facts in steps]
     closed = [facts for facts in steps if facts.step.duration_s]
     # A short run would be compared with itself.
     baseline = find_baseline(run, ledgers, ledgers) if len(closed) >= 2 * BASELINE_STEPS else None
-    whole = diagnose(run, steps, baseline)
+    whole = diagnose(run, steps, baseline, overrides=overrides)
     newest = closed[-NEWEST_STEPS:]
     if len(newest) == len(closed):
         return whole
@@ -113,13 +119,9 @@ def diagnose_run(run: RunFacts, steps: Sequence[StepFacts]) -> Diagnosis:
     for facts in closed:
         starts.setdefault(facts.step.attempt, facts.step.step)
     baseline = find_baseline(run, ledgers, [facts.step for facts in newest])
-    view = make_view(
-        run,
-        [look_at(run, facts, resolve_limits(None)) for facts in newest],
-        baseline,
-        resolve_limits(None),
-        starts,
-    )
+    limits, _ = read_limits(run.config, overrides)
+    looks = [look_at(run, facts, limits) for facts in newest]
+    view = make_view(run, looks, baseline, limits, starts)
     if not view.window.judged:
         return whole
     changes = find_regressions(view)
@@ -142,14 +144,14 @@ def diagnose_window(
     Shares are sums over all steps; what happened inside them shows in the newest and in evenly
     spread ones, and in those that nobody judged yet.
     """
-    limits = resolve_limits(overrides)
+    limits, ignored = read_limits(run.config, overrides)
     window = sum_window(run, steps, baseline, attempt_starts)
     judged = window.judged
     looked = read_facts(judged.take(_choose_looks(len(judged)))) if judged else ()
     looks = [look_at(run, facts, limits) for facts in looked]
     view = View(run, limits, window, tuple(looks), baseline)
     if not judged:
-        return _assemble(view, steps, asked, _undecided(steps, asked), ())
+        return _assemble(view, steps, asked, _undecided(steps, asked), (), ignored)
     decision = decide(view)
     verdicts: list[str | None] = judged.columns.verdicts.tolist()
     confidences: list[Confidence | None] = judged.columns.confidences.tolist()
@@ -162,7 +164,7 @@ def diagnose_window(
             of_step = decide(make_view(run, [look_at(run, facts, limits)], baseline, limits))
             verdicts[row], confidences[row] = of_step.verdict, of_step.confidence
     of_steps = _list_verdicts(judged, verdicts, confidences)
-    return _assemble(view, steps, asked, decision, of_steps)
+    return _assemble(view, steps, asked, decision, of_steps, ignored)
 
 
 def diagnose_step(
@@ -235,10 +237,11 @@ def _assemble(
     asked: tuple[int | None, int | None],
     decision: Decision,
     verdicts: tuple[StepVerdict, ...],
+    ignored: tuple[Note, ...],
 ) -> Diagnosis:
     run, window = view.run, view.window
     numbers: list[int] = steps.numbers.tolist()
-    notes = collect_notes(view, steps, asked)
+    notes = (*collect_notes(view, steps, asked), *ignored)
     first, last = asked
     return Diagnosis(
         run_id=run.run_id,

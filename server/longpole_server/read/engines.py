@@ -46,6 +46,11 @@ ORDER BY replica, series, bin
 _LOOK_BACK_NS = 120 * 10**9
 
 
+_ANY = """
+SELECT 1 FROM engine_samples WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} LIMIT 1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineBin:
     """One series of one replica in one bin.
@@ -62,6 +67,11 @@ class EngineBin:
     mean: float
     largest: float
     increase: float
+
+
+def has_any(pool: ClientPool, run_id: str, attempt: int) -> bool:
+    """Tell whether the engines of an attempt reported at all. Cheap."""
+    return bool(pool.query(_ANY, {"run_id": run_id, "attempt": attempt}).num_rows)
 
 
 def list_engine_bins(

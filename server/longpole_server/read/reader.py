@@ -33,7 +33,7 @@ from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
 from longpole_server.read.step_columns import StepsState, VersionedColumns
 from longpole_server.read.step_memory import StepMemory
-from longpole_server.read.steps import list_steps_at
+from longpole_server.read.steps import list_stage_spans_of, list_steps_at
 from longpole_server.store import Store
 
 
@@ -97,6 +97,12 @@ class Reader:
         """Return every window of a step, of all processes, once each."""
         return steps.list_stage_spans(self._pool, run_id, attempt, step)
 
+    def list_stage_spans_of(
+        self, run_id: str, steps: Sequence[tuple[int, int]]
+    ) -> Mapping[tuple[int, int], Sequence[StageSpan]]:
+        """Return the windows of many (attempt, step) pairs in one query."""
+        return list_stage_spans_of(self._pool, run_id, steps)
+
     def list_recorded_steps(self, run_id: str, attempt: int) -> Sequence[int]:
         """Return the steps of which an attempt sent windows or scalars, derived or not."""
         return steps.list_recorded_steps(self._pool, run_id, attempt)
@@ -118,6 +124,14 @@ class Reader:
     ) -> Mapping[str, Sequence[tuple[int, int, float]]]:
         """Return (step, ts_ns, value) of each of `names` that the run has, in one query."""
         return scalars.get_metrics(self._pool, run_id, names)
+
+    def has_samples(self, run_id: str, attempt: int) -> bool:
+        """Tell whether an attempt has samples at all. Cheap."""
+        return trajectories.has_any(self._pool, run_id, attempt)
+
+    def has_engines(self, run_id: str, attempt: int) -> bool:
+        """Tell whether the engines of an attempt reported at all. Cheap."""
+        return engines.has_any(self._pool, run_id, attempt)
 
     def list_trajectories(
         self,

@@ -67,6 +67,11 @@ SELECT * FROM stage_spans FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND step = {step:Int64}
 ORDER BY start_ns, end_ns, span_id
 """
+_SPANS_OF_MANY = """
+SELECT * FROM stage_spans FINAL
+WHERE run_id = {run_id:String} AND (attempt, step) IN {steps:Array(Tuple(Int64, Int64))}
+ORDER BY start_ns, end_ns, span_id
+"""
 _RECORDED = """
 SELECT DISTINCT step FROM (
     SELECT step FROM stage_spans WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
@@ -149,6 +154,18 @@ def list_stage_spans(pool: ClientPool, run_id: str, attempt: int, step: int) -> 
     """Return every window of a step, of all processes, once each, by start."""
     parameters = {"run_id": run_id, "attempt": attempt, "step": step}
     return pool.select(StageSpan, _SPANS, parameters)
+
+
+def list_stage_spans_of(
+    pool: ClientPool, run_id: str, steps: Sequence[tuple[int, int]]
+) -> Mapping[tuple[int, int], Sequence[StageSpan]]:
+    """Return the windows of many (attempt, step) pairs; a pair without any has none."""
+    found: dict[tuple[int, int], list[StageSpan]] = {step: [] for step in steps}
+    if found:
+        parameters = {"run_id": run_id, "steps": list(found)}
+        for span in pool.select(StageSpan, _SPANS_OF_MANY, parameters):
+            found[span.attempt, span.step].append(span)
+    return found
 
 
 def list_recorded_steps(pool: ClientPool, run_id: str, attempt: int) -> Sequence[int]:

@@ -33,6 +33,9 @@ ORDER BY
     start_ns, trajectory_id, span_id
 LIMIT {limit:UInt64} OFFSET {offset:UInt64}
 """
+_ANY = """
+SELECT 1 FROM trajectories WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} LIMIT 1
+"""
 _ONE = """
 SELECT
     *,
@@ -84,6 +87,11 @@ WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
   AND trajectory_id IN {trajectory_ids:Array(String)}
 ORDER BY trajectory_id, start_ns, end_ns, span_id
 """
+
+
+def has_any(pool: ClientPool, run_id: str, attempt: int) -> bool:
+    """Tell whether an attempt has samples at all. Cheap."""
+    return bool(pool.query(_ANY, {"run_id": run_id, "attempt": attempt}).num_rows)
 
 
 def list_trajectories(

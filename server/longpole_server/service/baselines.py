@@ -145,11 +145,11 @@ class BaselineReader:
             newest={step.step: step for step in _of_attempt(newest, attempt)},
             newest_from=newest[0].step if len(newest) == _MAX_NEWEST else first_step,
         )
-        if known is not None:
-            # An earlier first step turned up. What was judged meanwhile may not be stored yet.
-            for step in sorted(known.newest.values(), key=lambda step: step.step):
-                past.keep(step)
         with self._lock:
+            # An earlier first step turned up: of steps that come all at once the last is judged
+            # first, and what was judged meanwhile may not be stored yet.
+            for step in [] if known is None else known.list_known(None):
+                past.keep(step)
             self._pasts[key] = past
             while len(self._pasts) > _MAX_ATTEMPTS:
                 self._pasts.popitem(last=False)
@@ -165,9 +165,8 @@ class BaselineReader:
         if known is not None:
             return known
         # The attempt's first step warms up and is left out.
-        frozen = summarise_past(
-            steps[: BASELINE_STEPS + 1], {attempt: past.first_step}, configuration
-        )
+        steady = [step for step in steps if step.step != past.first_step]
+        frozen = summarise_past(steady[:BASELINE_STEPS], {attempt: past.first_step}, configuration)
         if frozen is not None and frozen.num_steps >= BASELINE_STEPS:
             with self._lock:
                 past.frozen[key] = frozen

@@ -103,7 +103,11 @@ class FactsReader:
         if kept is not None:
             return kept
         scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
-        return self._read_whole(step, scalars, self._reader.list_run_gpus(step.run_id))
+        spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
+        run_gpus = self._reader.list_run_gpus(step.run_id)
+        facts = self.build_step(step, scalars, self.list_samples(step), run_gpus, spans)
+        self._keep_read(facts)
+        return facts
 
     def read_steps(self, steps: Sequence[Step]) -> list[StepFacts]:
         """Return the facts of closed steps of one run, in their order.
@@ -137,11 +141,25 @@ class FactsReader:
     ) -> dict[tuple[int, int], StepFacts]:
         scalars = self._reader.list_scalars(run_id, missing)
         run_gpus = self._reader.list_run_gpus(run_id)
+        whole = [pair for pair in missing if pair in newest]
+        spans = self._reader.list_stage_spans_of(run_id, whole)
+        # Most questions are spared where there is nothing to ask for.
+        attempts = {attempt for attempt, _ in whole}
+        sampled = {each for each in attempts if self._reader.has_samples(run_id, each)}
+        engined = {each for each in attempts if self._reader.has_engines(run_id, each)}
         found: dict[tuple[int, int], StepFacts] = {}
         for step in self._reader.list_steps_at(run_id, missing):
             pair = (step.attempt, step.step)
             if pair in newest:
-                found[pair] = self._read_whole(step, scalars.get(pair, {}), run_gpus)
+                found[pair] = self.build_step(
+                    step,
+                    scalars.get(pair, {}),
+                    self.list_samples(step) if step.attempt in sampled else (),
+                    run_gpus,
+                    spans.get(pair, ()),
+                    has_engines=step.attempt in engined,
+                )
+                self._keep_read(found[pair])
                 continue
             found[pair] = StepFacts(step, scalars.get(pair, {}))
             with self._lock:
@@ -150,16 +168,11 @@ class FactsReader:
                     self._older.popitem(last=False)
         return found
 
-    def _read_whole(
-        self, step: Step, scalars: Mapping[str, float], run_gpus: Sequence[RunGpu]
-    ) -> StepFacts:
-        spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
-        facts = self.build_step(step, scalars, self.list_samples(step), run_gpus, spans)
+    def _keep_read(self, facts: StepFacts) -> None:
         with self._lock:
             # What step closing kept meanwhile is newer.
-            if _key(step) not in self._steps:
+            if _key(facts.step) not in self._steps:
                 self._insert(facts)
-        return facts
 
     def read_samples(self, step: Step) -> TrajectoryFacts | None:
         """Return the training samples of a step as columns, None without any."""
@@ -174,6 +187,8 @@ class FactsReader:
         samples: Sequence[Trajectory],
         run_gpus: Sequence[RunGpu],
         spans: Sequence[StageSpan] = (),
+        *,
+        has_engines: bool = True,
     ) -> StepFacts:
         """Put the facts of a closed step together; GPUs' and engines' samples are read here."""
         lanes = gpus_during(run_gpus, step)
@@ -182,7 +197,9 @@ class FactsReader:
             scalars=scalars,
             trajectories=make_trajectory_facts(samples, self._read_tools(step, samples)),
             gpu_windows=self._read_gpu_windows(step, lanes),
-            engine_windows=self._read_engine_windows(step, lanes, spans) if spans else (),
+            engine_windows=(
+                self._read_engine_windows(step, lanes, spans) if spans and has_engines else ()
+            ),
             sync_phases=make_sync_phases(spans),
             gpus=self._read_gpus(step, lanes),
         )

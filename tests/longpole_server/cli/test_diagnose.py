@@ -400,3 +400,12 @@ def test_a_model_or_gpu_that_is_not_known_is_refused(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_threshold_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(DATA / "verl_console_long_tail.log")
+    assert diagnose.main([path, "--threshold", "dominance.share=0.9"]) == 0
+    assert "VERDICT  balanced" in capsys.readouterr().out
+    for word in ("nonsense=1", "dominance.share=x"):
+        assert diagnose.main([path, "--threshold", word]) == 2
+        assert capsys.readouterr().err.count("\n") == 1

@@ -165,3 +165,20 @@ def test_a_log_has_the_baseline_of_a_live_run(first: int, last: int):
     judged = steps[first - 1 : last]
     live = BaselineReader(StepsAtHand(steps)).read(RUN, 1, 1, judged)
     assert find_baseline(RUN, steps, judged) == live
+
+
+def test_a_run_sets_its_own_thresholds():
+    run = replace(RUN, config={"longpole.threshold.dominance.share": "0.9"})
+    steps = make_run({"gen": 12.0, "update_actor": 50.0}, 6)
+    assert diagnose(RUN, steps).verdict != "balanced"
+    assert diagnose(run, steps).verdict == "balanced"
+    assert diagnose(run, steps, overrides={"dominance.share": 0.4}).verdict != "balanced"
+
+
+@pytest.mark.parametrize(("name", "value"), [("nonsense", "1"), ("dominance.share", "much")])
+def test_a_setting_that_makes_no_sense_is_a_note(name: str, value: str):
+    run = replace(RUN, config={f"longpole.threshold.{name}": value})
+    diagnosis = diagnose(run, make_run({"gen": 12.0, "update_actor": 50.0}, 6))
+    assert [note.metric for note in diagnosis.data_quality if note.code == "threshold.ignored"] == [
+        name
+    ]

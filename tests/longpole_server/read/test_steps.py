@@ -200,3 +200,16 @@ def _without_windows(step: Step) -> Step:
     )
     outside = tuple(replace(part, start_ns=None) for part in step.outside)
     return replace(step, stages=bare, outside=outside)
+
+
+def test_windows_of_many_steps(opened: OpenedStore) -> None:
+    run_id = "windows-of-many"
+    spans = [
+        StageSpan(run_id, 1, step, "gen", "gen", BASE_NS, BASE_NS + 9, "t", f"s{step}")
+        for step in (1, 2, 3)
+    ]
+    opened.writer.write(Records(stage_spans=spans), "windows-of-many")
+    found = opened.reader.list_stage_spans_of(run_id, [(1, 3), (1, 1), (2, 1)])
+    assert found == {(1, 3): [spans[2]], (1, 1): [spans[0]], (2, 1): []}
+    assert not opened.reader.has_samples(run_id, 1)
+    assert not opened.reader.has_engines(run_id, 1)

@@ -216,3 +216,15 @@ def test_an_earlier_first_step_forgets_nothing():
 
     assert gen_s(baseline) == 60.0
     assert numbers(baseline) == (5, 14)
+
+
+def test_steps_that_come_all_at_once_are_judged_from_the_last():
+    store = Store()
+    baselines = BaselineReader(store)
+    steps = [make_step(number, 60.0 + number) for number in range(1, 31)]
+    for step in reversed(steps):
+        # The first step known so far; nothing is stored before all of them are judged.
+        baselines.read(RUN, 1, step.step, [step])
+        baselines.note(step)
+    store.add(*steps)
+    assert numbers(baselines.read(RUN, 1, 1, [make_step(31)])) == (2, 21)

@@ -284,6 +284,23 @@ def test_a_range_is_diagnosed(bench: ServiceBench, run_id: str):
     assert bench.service.get_step(run_id, 3).diagnosis.verdict == "rollout.unexplained"
 
 
+def test_an_open_range_is_what_is_read_anew(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    bench.write(run.start(gpu_count=2), *(run.whole_step(n, 10.0 * n) for n in range(1, 6)))
+    for more in ((6, 7), (8,), (3,)):
+        bench.derive()
+        kept = bench.service.diagnose(run_id, 1)
+        assert kept == bench.reopened().service.diagnose(run_id, 1)
+        bench.write(*(run.whole_step(n, 10.0 * n) for n in more))
+    # A resume does two steps again.
+    again = RunScript(run_id, attempt=2, begin_ns=run.at(200.0), pid=9)
+    bench.write(again.start(gpu_count=2), *(again.whole_step(n, 10.0 * n) for n in (7, 8)))
+    bench.derive()
+    kept = bench.service.diagnose(run_id, 1)
+    assert kept == bench.reopened().service.diagnose(run_id, 1)
+    assert [step.step for step in kept.steps] == [2, 3, 4, 5, 6, 7, 8]
+
+
 def test_verdict_changes_of_a_run(bench: ServiceBench, run_id: str):
     run = RunScript(run_id)
     bench.write(run.start(gpu_count=2))
