@@ -179,7 +179,7 @@ LEARNING_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "advantage.variance",
-        "Advantages spread too little or too much",
+        "Advantages spread oddly",
         "trend",
         "warning",
         AdvantageSpread(),
