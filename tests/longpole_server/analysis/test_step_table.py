@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from longpole.conventions import stages
 from longpole_server.analysis.step_table import StepTable
-from longpole_server.model.step import Note, OutsideStage, StageTime, Step
+from longpole_server.model.step import Confidence, Note, OutsideStage, StageTime, Step
 
+CONFIDENCES: list[Confidence | None] = [None, "high"]
 _SECONDS = st.floats(0.001, 1000.0)
 _STAGES = st.dictionaries(
     st.sampled_from([*stages.STAGES][:6]), st.tuples(_SECONDS, st.sampled_from(["span", "scalar"]))
@@ -50,7 +51,7 @@ def a_step(draw: st.DrawFn, number: int = 1) -> Step:
         mfu_actor=draw(st.none() | st.floats(0, 2)),
         gpu_count=draw(st.none() | st.integers(1, 8)),
         verdict=draw(st.none() | st.sampled_from(["balanced", "rollout.tool"])),
-        confidence=draw(st.none() | st.just("high")),
+        confidence=draw(st.sampled_from(CONFIDENCES)),
         notes=draw(st.sampled_from([(), (Note("x", "info", "y"),)])),
     )
 

@@ -1,5 +1,7 @@
 """Samples beside the steps that they ran in: only what all have come in of is told."""
 
+from dataclasses import astuple, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,14 +24,19 @@ def step_with(number: int, starts_s: list[float], ran_s: float) -> StepFacts:
     ]
     columns = [samples([ran_s], start_s=begin + start) for start in starts_s]
     made = samples([ran_s] * len(starts_s))
-    made = type(made)(
-        **{
-            **{name: getattr(made, name) for name in made.__slots__},
-            "start_ns": [column.start_ns[0] for column in columns],
-            "end_ns": [column.end_ns[0] for column in columns],
-        }
+    made = replace(
+        made,
+        start_ns=[column.start_ns[0] for column in columns],
+        end_ns=[column.end_ns[0] for column in columns],
     )
     return StepFacts(assemble_step(inputs(spans, step=number)), {}, made)
+
+
+def measure(steps: list[StepFacts]) -> tuple[float | None, ...]:
+    """Return the figures of samples that can be told of."""
+    laid = lay_samples(steps)
+    assert laid is not None
+    return astuple(laid)
 
 
 def test_nothing_is_known_without_samples():
@@ -44,19 +51,19 @@ def test_one_step_tells_only_of_samples_that_began_in_it():
 
 def test_samples_of_the_next_step_ran_beside_this_one():
     steps = [step_with(number, [-60.0], 50.0) for number in range(1, 5)]
-    assert lay_samples(steps) == LaidSamples(100.0, 50.0, pytest.approx(40.0))
+    assert measure(steps) == pytest.approx((100.0, 50.0, 40.0))
 
 
 def test_steps_of_which_samples_are_still_to_come_are_left_out():
     late = [step_with(number, [-260.0], 50.0) for number in range(1, 6)]
     # Samples reach three steps back: only the first two are complete.
-    assert lay_samples(late) == LaidSamples(100.0, 50.0, pytest.approx(40.0))
+    assert measure(late) == pytest.approx((100.0, 50.0, 40.0))
     assert lay_samples(late[:3]) is None
 
 
 def test_a_few_odd_samples_do_not_hide_the_others():
     steps = [step_with(number, [-1000.0] + [-60.0] * 39, 50.0) for number in range(1, 5)]
-    assert lay_samples(steps) == LaidSamples(100.0, 50.0, pytest.approx(40.0))
+    assert measure(steps) == pytest.approx((100.0, 50.0, 40.0))
 
 
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 60)), min_size=1, max_size=20))
