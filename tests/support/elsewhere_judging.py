@@ -191,9 +191,10 @@ def _is_right(said: Diagnosis, heard: Heard, view: str) -> bool:
         return said.verdict is not None
     if said.verdict in truth.verdicts:
         return not truth.causes or said.cause in truth.causes
-    if view == "engines_only" and heard.world.label == "async.serial":
+    is_open = view == "engines_only" and heard.world.label == "async.serial"
+    if is_open and said.verdict == "async.trainer_starved":
         # Engines that stand idle may be in tools: both rows of the table hold.
-        return said.verdict == "async.trainer_starved" and said.confidence != "high"
+        return said.confidence != "high"
     if said.verdict in truth.careful or said.verdict in _careful(heard, view):
         return said.confidence == "low"
     return False
@@ -227,6 +228,7 @@ LOG_LABELS = (
 )
 # What is lost when a stage is not told apart, by the stages that a label is about.
 _ABOUT = {
+    "logprob": {"old_log_prob"},
     "reward": {"reward"},
     "update.critic": {"update_critic"},
     "sync.sleep_wake": {"sleep_wake"},
@@ -246,7 +248,8 @@ _STAGES_ONLY = frozenset({"slime", "openrlhf", "nemo_rl", "areal", "skyrl", "rol
 def hear_log(label: str, seed: int, log: str, folder: Path) -> Heard | None:
     """Judge a run by its log alone; None where the framework cannot tell what it is about."""
     system, write, told = LOGS[log]
-    if not _ABOUT.get(label, set[str]()) <= told:
+    about = _ABOUT.get(label, {"gen"} if label.startswith("rollout.") else set[str]())
+    if not about <= told or (log == "prime_rl" and label == "update.imbalance"):
         return None
     if label == "overhead.unattributed" and log in {"openrlhf", "areal", "roll", "slime"}:
         # Their step is the sum of what they time, slime's with a wait that holds all the rest.
