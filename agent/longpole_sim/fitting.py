@@ -53,6 +53,7 @@ CONDITIONS: Mapping[str, Fits] = MappingProxyType(
             or scenario.crowded_replica != 1.0
             or _has_fault("throttled")(scenario)
         ),
+        "health.stale_drop_ratio": lambda scenario: scenario.stale_drop_ratio > 0,
         "health.clip_fraction": _drifts("actor/pg_clipfrac"),
         "health.kl_ref": _drifts("actor/kl_loss"),
         "health.reward_mean": _drifts("critic/score/mean"),

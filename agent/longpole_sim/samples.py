@@ -46,7 +46,7 @@ class _Draft:
     accuracy: float
     request: Request
     truncated: bool
-    filtered: bool
+    discarded: str
 
     @property
     def output_tokens(self) -> int:
@@ -139,7 +139,7 @@ def _draft(
         difficulty = generator.gauss(0.0, 1.0)
         # Longer answers belong to harder prompts.
         accuracy = _FIRST_ACCURACY + _ACCURACY_GAIN * learned - 0.12 * difficulty
-        filtered = batch.phase == "train" and generator.random() < scenario.filtered_ratio
+        is_filtered = batch.phase == "train" and generator.random() < scenario.filtered_ratio
         for i in range(batch.group_size):
             tokens = _length(response, difficulty, generator)
             unread = _unread_tokens(scenario, cluster, batch, i, prompt_tokens)
@@ -155,10 +155,17 @@ def _draft(
                     accuracy,
                     request,
                     tokens >= response.cap,
-                    filtered,
+                    "filtered" if is_filtered else _dropped(scenario, batch, generator),
                 )
             )
     return drafts
+
+
+def _dropped(scenario: Scenario, batch: Batch, generator: random.Random) -> str:
+    """Return the status of a sample that is thrown away for its age, nothing for others."""
+    if not scenario.stale_drop_ratio or batch.phase != "train":
+        return ""
+    return "dropped_stale" if generator.random() < scenario.stale_drop_ratio else ""
 
 
 def _unread_tokens(
@@ -236,7 +243,7 @@ def _finish(
         input_tokens=draft.prompt_tokens,
         output_tokens=draft.output_tokens,
         turns=len(draft.request.turn_tokens),
-        status="filtered" if draft.filtered else status,
+        status=draft.discarded or status,
         reward=1.0 if solved else 0.0,
         # The policy has been updated once per finished step.
         policy_version=batch.step - 1,

@@ -319,13 +319,15 @@ def _fully_async(run: Run, plan: StepPlan, scalars: dict[str, float]) -> dict[st
     begin_s, end_s = plan.rollout_window or (0.0, 0.0)
     seconds = sorted(item.duration_s for item in plan.trajectories)
     partial = sum(item.policy_version_end is not None for item in plan.trajectories)
+    dropped = sum(item.status == "dropped_stale" for item in plan.trajectories)
     capacity = count * (pools.buffer_batches if pools else 1)
     prefix = "fully_async"
     return {
         **kept,
         f"{prefix}/count/current_param_version": plan.step,
         f"{prefix}/count/total_generated_samples": count * plan.step,
-        f"{prefix}/count/dropped_stale_samples": 0,
+        # A counter since the start of the training: every step like this one.
+        f"{prefix}/count/dropped_stale_samples": dropped * plan.step,
         f"{prefix}/monitor/queue/mq_queue_size": ready,
         f"{prefix}/monitor/active_tasks_size": count - ready,
         f"{prefix}/static/max_queue_size": capacity,

@@ -129,10 +129,12 @@ class Change:
     Attributes:
         factors: By field: `decode_speed`, `actor_mfu`, `response` (its median), `sync` (its
             transfer), `reward_s`, `infer_mfu`, `controller_s`, ...
+        again: Whether each further step multiplies once more.
     """
 
     step: int
     factors: Mapping[str, float]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Scenario:
         groups_apart: Whether samples of one prompt go to different replicas.
         crowded_replica: Samples routed to one replica, as a factor; the others have fewer.
         filtered_ratio: Groups that are discarded after the rollout.
+        stale_drop_ratio: Samples that are thrown away because they are too old.
         stop_ratio: Part of the samples at which a partial rollout stops; the rest goes on later.
         kv_floor_per_step: KV cache that stays taken while nothing runs, growing by this a step.
         overlap_ratio: Part of the reward stage that runs beside old_log_prob.
@@ -245,6 +248,7 @@ class Scenario:
     groups_apart: bool = False
     crowded_replica: float = 1.0
     filtered_ratio: float = 0.0
+    stale_drop_ratio: float = 0.0
     stop_ratio: float = 1.0
     kv_floor_per_step: float = 0.0
     overlap_ratio: float = 0.0
@@ -274,8 +278,9 @@ class Scenario:
         if self.change is None or step < self.change.step:
             return self
         changed = self
+        times = step - self.change.step + 1 if self.change.again else 1
         for name, factor in self.change.factors.items():
-            changed = changed.times(name, factor)
+            changed = changed.times(name, factor**times)
         return changed
 
     def times(self, name: str, factor: float) -> "Scenario":

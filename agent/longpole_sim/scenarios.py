@@ -40,6 +40,7 @@ _ALL = (
         name="update_inefficient",
         title="the update is slow because micro-batches are too small",
         verdict="update.inefficient",
+        findings=("health.mfu_actor",),
         prompt=Lengths(median=260, sample_sigma=0.0, group_sigma=0.3, cap=1_024),
         response=Lengths(median=160, sample_sigma=0.2, group_sigma=0.1),
         actor_mfu=0.115,
@@ -95,6 +96,7 @@ _ALL = (
         name="truncation",
         title="many answers end at the length cap",
         verdict="rollout.truncation",
+        findings=("health.truncated_ratio",),
         response=Lengths(median=440, sample_sigma=0.4, group_sigma=0.35, cap=512),
     ),
     Scenario(

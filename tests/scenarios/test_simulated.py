@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from longpole_server.diagnosis.findings import FINDINGS
+from longpole_server.diagnosis.rules import RULES
 from longpole_sim.fitting import fits
 from longpole_sim.library import LIBRARY
 from longpole_sim.variation import draw_example
@@ -22,6 +24,14 @@ def read(path: Path) -> dict[str, Any]:
 
 def test_every_scenario_of_the_library_is_named() -> None:
     assert {read(path)["run"]["scenario"] for path in PATHS} == set(LIBRARY)
+
+
+def test_every_verdict_and_every_finding_has_a_run_that_deserves_it() -> None:
+    told = {code for scenario in LIBRARY.values() for code in scenario.findings}
+    assert {kind.code for kind in FINDINGS} - told == {"regression.<stage>"}
+    assert any(code.startswith("regression.") for code in told)
+    deserved = {scenario.verdict for scenario in LIBRARY.values()}
+    assert {rule.code for rule in RULES} | {"balanced"} == deserved
 
 
 @pytest.mark.parametrize("seed", (0, 101))

@@ -11,6 +11,7 @@ from longpole_server.diagnosis.finding_kind import FindingKind, make_finding
 from longpole_server.diagnosis.gpu_activity import TRAINER_ROLES, measure_activity
 from longpole_server.diagnosis.proof import inner
 from longpole_server.diagnosis.rules.update_mfu import limits_of_mfu
+from longpole_server.diagnosis.stale_drops import measure_stale_drops
 from longpole_server.diagnosis.trends import fit_trend
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
@@ -110,12 +111,13 @@ def _mfu_actor(view: View) -> list[Finding]:
 
 
 def _stale_drop_ratio(view: View) -> list[Finding]:
-    value = view.metric("stale_drop_ratio")
+    known = measure_stale_drops(view)
     limit = view.limits["health.stale_drop_ratio"]
-    if value is None or value <= limit:
+    if known is None or known[0] <= limit:
         return []
+    value, source = known
     summary = f"{percent(value)} of the samples are dropped because they are too old."
-    return _finding(view, "stale_drop_ratio", _Reading(value, "1", limit, summary))
+    return _finding(view, "stale_drop_ratio", _Reading(value, "1", limit, summary, source=source))
 
 
 def _rollout_busy(view: View) -> list[Finding]:
@@ -273,7 +275,7 @@ HEALTH_KINDS: tuple[FindingKind, ...] = (
         "health.stale_drop_ratio",
         "many samples are too old to be used",
         "More than a fifth are dropped.",
-        ("stale_drop_ratio",),
+        ("stale_drop_ratio", "fully_async/count/dropped_stale_samples", "sample status"),
         _stale_drop_ratio,
         ("health.stale_drop_ratio",),
     ),
