@@ -8,7 +8,7 @@ PORT ?= 8470
 TRAINERS ?= trl verl vllm
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test trainers check format lock clean
+.PHONY: help install run test trainers check pictures format lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ check: install ## format, lint, types and import contracts; changes nothing
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
+
+pictures: install ## take the documentation's pictures anew, of every page in both themes
+	LONGPOLE_SCREENSHOTS=1 $(BIN)/pytest tests/browser/test_demo.py
 
 format: install ## format and fix what can be fixed
 	$(BIN)/ruff format --quiet .
