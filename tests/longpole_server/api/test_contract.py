@@ -42,7 +42,7 @@ TRAJECTORY_KEYS = keys(
     "preemptions status reward policy_version_start policy_version_end replica"
 )
 DIAGNOSIS_KEYS = keys(
-    "schema run window verdict cause confidence summary recoverable_s_per_step "
+    "schema run window step_s verdict cause confidence summary recoverable_s_per_step "
     "recoverable_s_per_step_range recoverable_gpu_hours_per_day recoverable_formula shares outside "
     "throughput mfu evidence sources findings next data_quality annotations "
     "decomposition steps"
