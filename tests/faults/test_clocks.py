@@ -26,7 +26,7 @@ def test_steps_are_derived_anew_after_the_servers_clock_was_set_back(tmp_path: P
         assert restarted.service.list_steps("run")[0].closed_by == "loop"
 
 
-@pytest.mark.parametrize("skew_s", [-HOUR_S, 5.0, 100 * 365 * 24 * HOUR_S])
+@pytest.mark.parametrize("skew_s", [-HOUR_S, 5.0, 300 * 24 * HOUR_S])
 def test_a_node_whose_clock_is_wrong_changes_nobody_elses_steps(tmp_path: Path, skew_s: float):
     controller = otlp.process("run")
     worker = otlp.process("run", role="rollout", host="node1", pid=7, start_s=skew_s)

@@ -28,6 +28,8 @@ DECIMALS = {
     "tensor_active_ratio": 4,
     "dram_active_ratio": 4,
     "cpu_utilization_ratio": 4,
+    "spool_used_ratio": 4,
+    "disk_used_ratio": 4,
     "power_watts": 1,
     "energy_joules": 3,
     "temperature_celsius": 1,

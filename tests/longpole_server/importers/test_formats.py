@@ -164,7 +164,7 @@ def test_what_stands_before_the_first_step_does_not_hide_the_format(name: str) -
 
 def test_a_file_that_fits_nothing_is_refused_with_what_would_fit() -> None:
     source = LogSource.of_bytes("notes.txt", b"nothing\nof interest\n", 0)
-    with pytest.raises(UnreadableLogError, match="no complete training step") as caught:
+    with pytest.raises(UnreadableLogError, match="no training step in any known form") as caught:
         import_facts(source, "x")
     for word in ("verl", "slime", "OpenRLHF", "NeMo-RL", "AReaL", "TRL", "SkyRL", "ROLL", "wandb"):
         assert word in caught.value.hint
