@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from longpole.conventions.metrics import METRICS, read_metric
 from longpole_server.alerts.history import History, StepPoint
+from longpole_server.analysis.mfu import usable_mfu
 
 # A robust standard deviation is so many median absolute deviations.
 DEVIATION_OF_MAD = 1.4826
@@ -15,9 +16,9 @@ _OF_STEP: dict[str, Callable[[StepPoint], float | None]] = {
     "step_duration_s": lambda point: point.step.duration_s,
     "throughput_tokens_per_s_per_gpu": (lambda point: point.step.throughput_tokens_per_s_per_gpu),
     "tokens_total": lambda point: point.step.tokens_total,
-    "mfu_actor": lambda point: _usable_mfu(point.step.mfu_actor),
-    "mfu_infer": lambda point: _usable_mfu(point.step.mfu_infer),
-    "mfu_step": lambda point: _usable_mfu(point.step.mfu_step),
+    "mfu_actor": lambda point: usable_mfu(point.step.mfu_actor),
+    "mfu_infer": lambda point: usable_mfu(point.step.mfu_infer),
+    "mfu_step": lambda point: usable_mfu(point.step.mfu_step),
     "unattributed_s": lambda point: point.step.unattributed_s,
     "engines/running": lambda point: _sum_running(point),
 }
@@ -120,7 +121,3 @@ def _sum_running(point: StepPoint) -> float | None:
     """Return how many requests the engines ran at once, summed; None where none says."""
     known = [each.running_mean for each in point.engines.values() if each.running_mean is not None]
     return sum(known) if known else None
-
-
-def _usable_mfu(value: float | None) -> float | None:
-    return value if value is not None and 0.0 < value <= 1.0 else None
