@@ -8,7 +8,7 @@ PORT ?= 8470
 TRAINERS ?= trl verl vllm
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test trainers check pictures format lock clean
+.PHONY: help install run test search trainers check pictures format lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ test: install ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+search: install ## the property tests on examples drawn anew
+	$(BIN)/pytest -m hypothesis --hypothesis-profile search --numprocesses auto --maxprocesses 4
 
 trainers: install ## whole trainings of verl and TRL against this project (TRAINERS="trl": one of them; 2 GB each)
 	PYTHONPATH=tests $(BIN)/python tests/trainers/prepare.py $(TRAINERS)

@@ -3,8 +3,11 @@ import signal
 import pytest
 from hypothesis import settings
 
-# No test depends on timing: a busy machine makes any example slow.
-settings.register_profile("longpole", deadline=None)
+# No test depends on timing: a busy machine makes any example slow. The suite tries the same
+# examples each time, so that red means a change; `make search` draws new ones, and what it finds
+# becomes an @example of its test.
+settings.register_profile("longpole", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("longpole")
 
 # Started in the background of a shell, pytest ignores Ctrl-C, and so would the programs it starts.

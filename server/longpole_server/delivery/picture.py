@@ -74,12 +74,13 @@ def draw_evidence(evidence: Evidence) -> Picture | None:
 
 
 def list_ticks(low: float, high: float) -> list[float]:
-    """Return a few round numbers between two."""
+    """Return a few round numbers between two; none where doubles cannot tell them apart."""
     rough = (high - low) / _NUM_TICKS
     unit = 10.0 ** math.floor(math.log10(rough))
     gap = next(unit * factor for factor in (1.0, 2.0, 5.0, 10.0) if unit * factor >= rough)
     first = math.ceil(low / gap)
-    return [each * gap for each in range(first, math.floor(high / gap) + 1)]
+    ticks = (each * gap for each in range(first, math.floor(high / gap) + 1))
+    return [each for each in ticks if low <= each <= high]
 
 
 def _describe(evidence: Evidence, known: Sequence[tuple[int, float]]) -> str:
