@@ -76,7 +76,12 @@ STAGES = (
 _NOISE = "(cityHash64(gpu, second, {salt}) % 10000 / 10000)"
 
 GPU_ROWS = """
-INSERT INTO gpu_samples
+INSERT INTO gpu_samples (
+    host, gpu_uuid, gpu_index, ts_ns, model, utilization_ratio, memory_used_bytes,
+    memory_total_bytes, sm_active_ratio, tensor_active_ratio, dram_active_ratio, power_watts,
+    energy_joules, temperature_celsius, sm_clock_hz, clocks_event_reasons, nvlink_rx_bytes_per_s,
+    nvlink_tx_bytes_per_s, pcie_rx_bytes_per_s, pcie_tx_bytes_per_s
+)
 WITH number % {gpus} AS gpu, intDiv(number, {gpus}) AS second
 SELECT
     concat('node-', leftPad(toString(intDiv(gpu, 8)), 3, '0')),

@@ -22,13 +22,13 @@ _HAS_EVENT_NAME = "event_name" in LogRecord.DESCRIPTOR.fields_by_name
 
 
 class Event(NamedTuple):
-    """One event. `trace_id` and `span_id` are 0 for events that belong to no span."""
+    """One event. `trace_id` and `span_id` are empty for events that belong to no span."""
 
     time_ns: int
     name: str
     attributes: Mapping[str, AttributeValue | None]
-    trace_id: int = 0
-    span_id: int = 0
+    trace_id: bytes = b""
+    span_id: bytes = b""
 
 
 def encode_events(
@@ -56,8 +56,7 @@ def _encode_event(event: Event) -> LogRecord:
         attributes=encode_attributes(attributes),
     )
     if event.span_id:
-        record.trace_id = event.trace_id.to_bytes(16, "big")
-        record.span_id = event.span_id.to_bytes(8, "big")
+        record.trace_id, record.span_id = event.trace_id, event.span_id
     if _HAS_EVENT_NAME:
         record.event_name = event.name
     return record

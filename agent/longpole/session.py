@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.sdk.trace import ReadableSpan
 
 from longpole.buffers import Buffer
 from longpole.clock import Clock
@@ -20,7 +19,7 @@ from longpole.points import Point, encode_points
 from longpole.redaction import flatten_config
 from longpole.sender import Channel, Deliverer, Sender
 from longpole.settings import Settings
-from longpole.spans import OpenTelemetryTracing, encode_windows
+from longpole.spans import WindowSpan, encode_windows
 from longpole.stats import Stats
 from longpole.trajectories import encode_trajectories, weigh_parts
 from longpole.values import AttributeValue
@@ -68,10 +67,9 @@ class Session:
         self.trajectories: Buffer[tuple[object, ...]] = Buffer(_MAX_TRAJECTORY_PARTS, weigh_parts)
         self.points: Buffer[Point] = Buffer(_MAX_POINTS)
         self._events: Buffer[Event] = Buffer(_MAX_EVENTS)
-        self._spans: Buffer[ReadableSpan] = Buffer(_MAX_SPANS)
-        tracing = OpenTelemetryTracing(resource, self._spans)
+        self._spans: Buffer[WindowSpan] = Buffer(_MAX_SPANS)
         self.windows = WindowRegistry(
-            tracing,
+            self._spans.append,
             self._announce_window,
             complaints,
             clock,
@@ -127,16 +125,16 @@ class Session:
         scope = build_scope()
         points = partial(encode_points, resource=resource, scope=scope)
         events = partial(encode_events, resource=resource, scope=scope)
+        windows = partial(encode_windows, resource=resource, scope=scope)
         trajectories = partial(encode_trajectories, resource=resource, scope=scope)
         return (
             Channel("events", "/v1/logs", self._events, events, 512),
-            Channel("spans", "/v1/traces", self._spans, encode_windows, 512),
+            Channel("spans", "/v1/traces", self._spans, windows, 512),
             Channel("points", "/v1/metrics", self.points, points, 2048),
             Channel("trajectories", "/v1/traces", self.trajectories, trajectories, 256),
         )
 
     def _announce_window(self, window: Window, now_ns: int) -> None:
-        context = None if window.span is None else window.span.get_span_context()
         event = Event(
             now_ns,
             names.EVENT_STAGE_START,
@@ -145,8 +143,8 @@ class Session:
                 names.STAGE: window.stage,
                 names.EVENT_START_NS: window.start_ns,
             },
-            0 if context is None else context.trace_id,
-            0 if context is None else context.span_id,
+            window.trace_id,
+            window.span_id,
         )
         self._events.append(event)
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Protocol
-
-from opentelemetry.trace import INVALID_SPAN, Span
 
 from longpole.clock import Clock
 from longpole.complaints import Complaints
 from longpole.conventions import attributes as names
 from longpole.conventions import stages
+from longpole.spans import WindowSpan, make_span_id, make_trace_id
 from longpole.values import AttributeValue, to_iteration, to_number
 from longpole.windows import INERT_STAGE, INERT_STEP, StageWindow, StepWindow, Window
 
@@ -23,29 +22,11 @@ _MAX_ERROR_LENGTH = 200
 _innermost: ContextVar[Window | None] = ContextVar("longpole_window", default=None)
 
 
-class Tracing(Protocol):
-    """What windows need of the tracing library."""
-
-    def start(
-        self,
-        name: str,
-        parent: Span | None,
-        attributes: Mapping[str, AttributeValue],
-        start_ns: int,
-    ) -> Span:
-        """Start a span."""
-        ...
-
-    def end(self, span: Span, end_ns: int, error: str | None) -> None:
-        """End a span."""
-        ...
-
-
 class WindowRegistry:
     """The windows of one process: opens and closes them, and announces those that stay open.
 
     Args:
-        tracing: Starts and ends spans.
+        keep: Called with the span of each window that ended.
         announce: Called with a window and the wall time when it opens, then every `heartbeat_s`.
         complaints: Counts misuse.
         clock: Wall and monotonic time.
@@ -56,7 +37,7 @@ class WindowRegistry:
 
     def __init__(
         self,
-        tracing: Tracing,
+        keep: Callable[[WindowSpan], None],
         announce: Callable[[Window, int], None],
         complaints: Complaints,
         clock: Clock,
@@ -64,10 +45,10 @@ class WindowRegistry:
         *,
         sends_steps: bool = True,
     ) -> None:
-        self._tracing = tracing
+        self._keep = keep
         self._announce = announce
         self._complaints = complaints
-        self._clock = clock
+        self._wall_ns, self._monotonic_ns = clock
         self._heartbeat_ns = int(heartbeat_s * 1e9)
         self._sends_steps = sends_steps
         self._open: dict[int, Window] = {}
@@ -108,8 +89,8 @@ class WindowRegistry:
         if num_bytes is not None or delta_ratio is not None:
             said = {names.SYNC_BYTES: num_bytes, names.SYNC_DELTA_RATIO: delta_ratio}
             attributes.update(self._select_numbers(said))
-        span_name = _SPAN_OF_STAGE.get(stages.stage_of(name) or "", names.SPAN_STAGE)
-        return StageWindow(self, span_name, name, to_iteration(iteration), attributes)
+        asked = None if iteration is None else to_iteration(iteration)
+        return StageWindow(self, _name_span(name), name, asked, attributes)
 
     def build_sync_phase(self, name: object) -> StageWindow:
         """Return the window of a phase of a weight sync."""
@@ -124,7 +105,7 @@ class WindowRegistry:
         """Start the window's span and announce it. Never raises."""
         if self._is_abandoned:
             return
-        if window.span is not None:
+        if window.is_open:
             self._complaints.report("reentered", "a step or stage was entered twice at once")
             return
         try:
@@ -134,34 +115,34 @@ class WindowRegistry:
 
     def close(self, window: Window, error: BaseException | None) -> None:
         """End the window's span. Never raises."""
-        span, window.span = window.span, None
+        was_open, window.is_open = window.is_open, False
         self._open.pop(id(window), None)
         self.leaving_error = error
-        if span is None or self._is_abandoned:
+        if not was_open or self._is_abandoned:
             return
         try:
             self._restore(window)
-            elapsed_ns = self._clock.monotonic_ns() - window.entered_ns
-            self._tracing.end(span, window.start_ns + elapsed_ns, _describe_error(error))
+            if window.span_id:
+                self._keep(self._end(window, error))
         except Exception as failure:  # noqa: BLE001 - the trainer must not see any failure of ours
             self._complaints.report("internal", "could not close %s: %r", window.span_name, failure)
 
     def set_attributes(self, window: Window, attributes: Mapping[str, object]) -> None:
         """Set numbers on an open window. Never raises."""
         selected = self._select_numbers(attributes)
-        if window.span is None:
+        if not window.is_open:
             self._complaints.report("set_when_closed", "set() outside of its with block is lost")
             return
-        for name, value in selected.items():
-            window.span.set_attribute(name, value)
+        # A new one: what was handed over is never changed.
+        window.said = {**window.said, **selected}
 
     def repeat_announcements(self) -> None:
         """Announce again what has been open for another heartbeat. Called by the sender."""
-        now_ns = self._clock.monotonic_ns()
+        now_ns = self._monotonic_ns()
         for window in list(self._open.values()):
             if window.stage is not None and now_ns >= window.next_announcement_ns:
                 window.next_announcement_ns = now_ns + self._heartbeat_ns
-                self._announce(window, self._clock.wall_ns())
+                self._announce(window, self._wall_ns())
 
     def abandon(self) -> None:
         """Forget every window: the process was forked, or recording ended."""
@@ -172,24 +153,23 @@ class WindowRegistry:
     def _open_window(self, window: Window) -> None:
         self.leaving_error = None
         around = self._find_outer()
-        if isinstance(window, StepWindow):
+        is_step = isinstance(window, StepWindow)
+        if is_step:
             window.outer = self._end_nested(around, window)
             window.iteration = window.asked_iteration
             parent = None
         else:
             window.outer = around
-            window.iteration, parent = self._place(window, around or self.open_step)
-        attributes = dict(window.attributes)
+            parent = around or self.open_step
+            window.iteration = self._place(window, parent)
+        window.said = dict(window.attributes)
         if window.iteration is not None:
-            attributes[names.ITERATION] = window.iteration
-        window.start_ns = self._clock.wall_ns()
-        window.entered_ns = self._clock.monotonic_ns()
+            window.said[names.ITERATION] = window.iteration
+        self._identify(window, parent, is_sent=self._sends_steps or not is_step)
+        window.start_ns = self._wall_ns()
+        window.entered_ns = self._monotonic_ns()
         window.next_announcement_ns = window.entered_ns + self._heartbeat_ns
-        if self._sends_steps or not isinstance(window, StepWindow):
-            window.span = self._tracing.start(window.span_name, parent, attributes, window.start_ns)
-        else:
-            # Open like any other, but sent nowhere, and what is inside gets no parent.
-            window.span = INVALID_SPAN
+        window.is_open = True
         self._open[id(window)] = window
         _innermost.set(window)
         if isinstance(window, StepWindow):
@@ -198,20 +178,46 @@ class WindowRegistry:
         if window.stage is not None:
             self._announce(window, window.start_ns)
 
-    def _place(self, window: Window, around: Window | None) -> tuple[int | None, Span | None]:
-        """Return iteration and parent span of a stage or phase.
+    def _identify(self, window: Window, parent: Window | None, *, is_sent: bool) -> None:
+        """Give the ids of a span under `parent`, or of a root.
+
+        A step that is not sent has none, and what is inside gets no parent.
+        """
+        window.trace_id = window.span_id = window.parent_span_id = b""
+        if not is_sent:
+            return
+        window.span_id = make_span_id()
+        if parent is None or not parent.span_id:
+            window.trace_id = make_trace_id()
+        else:
+            window.trace_id, window.parent_span_id = parent.trace_id, parent.span_id
+
+    def _end(self, window: Window, error: BaseException | None) -> WindowSpan:
+        end_ns = window.start_ns + self._monotonic_ns() - window.entered_ns
+        return WindowSpan(
+            window.span_name,
+            window.trace_id,
+            window.span_id,
+            window.parent_span_id,
+            window.start_ns,
+            end_ns,
+            window.said,
+            None if error is None else _describe_error(error),
+        )
+
+    def _place(self, window: Window, around: Window | None) -> int | None:
+        """Return the iteration of a stage or phase.
 
         Outside of any step it belongs to the last one: validation and checkpoints follow theirs.
         """
-        iteration = self._last_iteration if around is None else around.iteration
         if window.asked_iteration is not None:
-            iteration = window.asked_iteration
-        return iteration, None if around is None else around.span
+            return window.asked_iteration
+        return self._last_iteration if around is None else around.iteration
 
     def _find_outer(self) -> Window | None:
         """Return the innermost open window of this thread or task that is one of ours."""
         window = _innermost.get()
-        while window is not None and (window.span is None or window.keeper is not self):
+        while window is not None and (not window.is_open or window.keeper is not self):
             window = window.outer
         return window
 
@@ -256,8 +262,13 @@ class WindowRegistry:
         return selected
 
 
-def _describe_error(error: BaseException | None) -> str | None:
-    if error is None or isinstance(error, GeneratorExit):
+@lru_cache(maxsize=1024)
+def _name_span(stage: str) -> str:
+    return _SPAN_OF_STAGE.get(stages.stage_of(stage) or "", names.SPAN_STAGE)
+
+
+def _describe_error(error: BaseException) -> str | None:
+    if isinstance(error, GeneratorExit):
         return None
     try:
         text = f"{type(error).__name__}: {error}"

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from longpole.conventions import attributes as names
 from longpole.values import AttributeValue
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
 
 W = TypeVar("W", bound="Window")
 
@@ -39,7 +36,11 @@ class Window:
         attributes: Attributes of the span, without the iteration.
         asked_iteration: The step the caller named, if any.
         iteration: The step it belongs to while open, None when nobody knows.
-        span: The open span, None before and after.
+        is_open: Whether it was entered and not left.
+        trace_id: Of the open window; empty for one that is not sent.
+        span_id: Of the open window; empty for one that is not sent.
+        parent_span_id: Of the window around it; empty for roots.
+        said: Attributes of the open window, with its iteration and what was set meanwhile.
         outer: The window around it.
         start_ns: Wall clock at entry, UTC nanoseconds.
         entered_ns: Monotonic clock at entry: durations do not jump with the wall clock.
@@ -50,14 +51,18 @@ class Window:
         "asked_iteration",
         "attributes",
         "entered_ns",
+        "is_open",
         "iteration",
         "keeper",
         "next_announcement_ns",
         "outer",
-        "span",
+        "parent_span_id",
+        "said",
+        "span_id",
         "span_name",
         "stage",
         "start_ns",
+        "trace_id",
     )
 
     def __init__(
@@ -74,11 +79,11 @@ class Window:
         self.attributes = attributes
         self.asked_iteration = asked_iteration
         self.iteration: int | None = None
-        self.span: Span | None = None
+        self.is_open = False
         self.outer: Window | None = None
-        self.start_ns = 0
-        self.entered_ns = 0
-        self.next_announcement_ns = 0
+        self.trace_id = self.span_id = self.parent_span_id = b""
+        self.said: dict[str, AttributeValue] = {}
+        self.start_ns = self.entered_ns = self.next_announcement_ns = 0
 
     def __enter__(self: W) -> W:
         if self.keeper is not None:
@@ -91,7 +96,7 @@ class Window:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.span is not None and self.keeper is not None:
+        if self.is_open and self.keeper is not None:
             self.keeper.close(self, error)
 
     def _set(self, attributes: Mapping[str, object]) -> None:

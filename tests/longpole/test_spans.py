@@ -1,51 +1,74 @@
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan
 
-from longpole.buffers import Buffer
-from longpole.errors import InvalidSetting
-from longpole.spans import OpenTelemetryTracing, SystemIds
+from longpole.otlp import build_scope, encode_resource
+from longpole.spans import WindowSpan, encode_windows, make_span_id, make_trace_id
+from support.sdk_receiver import ReceivedSpan, decode_spans
+
+TRACE, SPAN, PARENT = b"t" * 16, b"s" * 8, b"p" * 8
 
 
-@pytest.mark.parametrize("generate", [SystemIds().generate_trace_id, SystemIds().generate_span_id])
-def test_seeding_random_does_not_repeat_ids(generate: Callable[[], int]) -> None:
+def encode(*spans: WindowSpan) -> tuple[list[ReceivedSpan], int]:
+    encoded = encode_windows(spans, encode_resource({"rl.run.id": "r"}), build_scope())
+    decoded = list(decode_spans(encoded.body))
+    assert len(decoded) == encoded.num_records
+    return decoded, encoded.num_skipped
+
+
+@pytest.mark.parametrize("make", [make_trace_id, make_span_id])
+def test_seeding_random_does_not_repeat_ids(make: Callable[[], bytes]) -> None:
     random.seed(0)
-    first = generate()
+    first = make()
     random.seed(0)
-    assert generate() != first
+    assert make() != first
 
 
-def test_global_provider_and_current_span_of_the_trainer_are_left_alone() -> None:
-    provider = trace.get_tracer_provider()
-    buffer: Buffer[ReadableSpan] = Buffer(10)
-    foreign = OpenTelemetryTracing({}, Buffer(10)).start("theirs", None, {}, 1)
-    with trace.use_span(foreign, end_on_exit=False):
-        tracing = OpenTelemetryTracing({"rl.run.id": "r"}, buffer)
-        tracing.end(tracing.start("rl.loop", None, {}, 1), 2, None)
-        assert trace.get_current_span() is foreign
-    assert trace.get_tracer_provider() is provider
-    (span,) = buffer.take(10)
-    assert span.parent is None
-    assert dict(span.resource.attributes) == {"rl.run.id": "r"}
+def test_window_is_sent_with_its_parent_and_resource() -> None:
+    attributes = {"rl.stage": "gen", "rl.loop.iteration": 3, "rl.sync.delta_ratio": 0.5}
+    spans, num_skipped = encode(
+        WindowSpan("rl.sample", TRACE, SPAN, PARENT, 5, 9, attributes, None),
+        WindowSpan("rl.loop", TRACE, PARENT, b"", 5, 10, {}, "ValueError: boom"),
+    )
+    assert num_skipped == 0
+    stage, step = spans
+    assert stage == ReceivedSpan(
+        name="rl.sample",
+        attributes=attributes,
+        resource={"rl.run.id": "r"},
+        trace_id=TRACE.hex(),
+        span_id=SPAN.hex(),
+        parent=PARENT.hex(),
+        start_ns=5,
+        end_ns=9,
+        is_error=False,
+        message="",
+    )
+    assert (step.parent, step.is_error, step.message) == ("", True, "ValueError: boom")
 
 
-def test_variables_meant_for_the_trainers_own_spans_do_not_apply(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "1")
-    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "1")
-    buffer: Buffer[ReadableSpan] = Buffer(10)
-    tracing = OpenTelemetryTracing({}, buffer)
-    tracing.end(tracing.start("rl.loop", None, {"rl.stage": "gen", "a": 1}, 1), 2, None)
-    (span,) = buffer.take(10)
-    assert dict(span.attributes or {}) == {"rl.stage": "gen", "a": 1}
+def test_what_cannot_be_written_costs_itself_alone() -> None:
+    fine = WindowSpan("rl.stage", TRACE, SPAN, b"", 1, 2, {"rl.stage": "x" * 10_000}, None)
+    spans, num_skipped = encode(
+        fine._replace(attributes={"rl.stage": "\ud800"}),
+        fine,
+        fine._replace(start_ns=-1),
+    )
+    assert num_skipped == 2
+    assert [span.attributes for span in spans] == [{"rl.stage": "x" * 4096}]
 
 
-def test_disabled_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    with pytest.raises(InvalidSetting, match="OTEL_SDK_DISABLED"):
-        OpenTelemetryTracing({}, Buffer(10))
+def test_recording_goes_on_where_opentelemetry_is_turned_off() -> None:
+    program = """
+import longpole
+longpole.init("r", endpoint="http://127.0.0.1:1")
+with longpole.step(1):
+    pass
+assert longpole.stats().sent, longpole.stats()
+"""
+    environ = {**os.environ, "OTEL_SDK_DISABLED": "true", "OTEL_TRACES_SAMPLER": "always_off"}
+    subprocess.run([sys.executable, "-c", program], env=environ, check=True, timeout=60)
