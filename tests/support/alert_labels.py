@@ -1,12 +1,14 @@
 """Runs whose truth is known, and what the rules made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.history import RunContext, StepPoint
 from longpole_server.alerts.replay import replay
 from longpole_server.alerts.rule import Rule
+from longpole_server.model.alert import Alert
 from longpole_server.model.facts import RunFacts
 
 _NS_PER_DAY = 86_400 * 10**9
@@ -74,8 +76,20 @@ def make_run_of(points: Sequence[StepPoint], **fields: Any) -> RunContext:
 
 
 def judge_labelled(labelled: Labelled, rules: Sequence[Rule]) -> Outcome:
-    """Replay a labelled run and compare."""
-    _, events = replay(rules, [(labelled.run, labelled.points)])
+    """Replay a labelled run and compare.
+
+    What must fire and is alone among the rules settles the run: the rest of it is left out.
+    """
+    book = AlertBook()
+    is_alone = frozenset(rule.rule_id for rule in rules) == labelled.expected
+
+    def list_points() -> Iterator[StepPoint]:
+        for point in labelled.points:
+            yield point
+            if is_alone and any(_is_told(alert, labelled) for alert in book.list_open()):
+                return
+
+    _, events = replay(rules, [(labelled.run, list_points())], book=book)
     return compare_firings(
         labelled,
         [
@@ -84,6 +98,11 @@ def judge_labelled(labelled: Labelled, rules: Sequence[Rule]) -> Outcome:
             if event.kind == "firing" and event.step is not None
         ],
     )
+
+
+def _is_told(alert: Alert, labelled: Labelled) -> bool:
+    onset, last = labelled.onset_step or 0, alert.last_step or 0
+    return alert.state == "firing" and last >= onset
 
 
 def compare_firings(labelled: Labelled, firings: Sequence[tuple[str, int]]) -> Outcome:

@@ -30,6 +30,7 @@ def replay(
     rules: Sequence[Rule],
     attempts: Iterable[tuple[RunContext, Iterable[StepPoint]]],
     list_hardware: Callable[[RunContext], Iterable[HardwareMinute]] = lambda _: (),
+    book: AlertBook | None = None,
 ) -> tuple[list[Alert], list[AlertEvent]]:
     """Run the rules over the attempts of a run as if it were live.
 
@@ -40,11 +41,12 @@ def replay(
         attempts: Each as it stood at its end, with its closed steps in order.
         list_hardware: Returns the GPUs and nodes of an attempt minute by minute, as far as they are
             still stored.
+        book: Takes the alerts as they come, for who wants to watch; a new one by default.
 
     Returns:
         The alerts, newest first, and every event in order. Nothing is told to anybody.
     """
-    book, events = AlertBook(), list[AlertEvent]()
+    book, events = book or AlertBook(), list[AlertEvent]()
     for run, points in attempts:
         replayed = _AttemptReplay(rules, run, book, events, list_hardware(run))
         for point in points:

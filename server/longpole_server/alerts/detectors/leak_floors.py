@@ -2,9 +2,11 @@
 
 import itertools
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 
 from longpole_server.alerts.engines import EngineStep, Rest
@@ -103,9 +105,15 @@ def list_floors(
     begun = first_step if first_step is not None else engines[0][0]
     restarts = _find_restarts(engines)
     fresh = _leave_out_standing(engines)
+    counted_step = _find_counted(fresh, restarts)
+    phases = _group_rests(fresh)
     found = [
         _make_floors(
-            pool, unit, _read_pool(fresh, restarts, read, is_lowest=pool != KV), begun, restarts
+            pool,
+            unit,
+            _read_pool(phases, counted_step, read, is_lowest=pool != KV),
+            begun,
+            restarts,
         )
         for pool, unit, read in (
             (KV, "ratio", _read_kv),
@@ -140,6 +148,8 @@ def _read_host(rest: Rest) -> tuple[float, float | None] | None:
 
 
 _Reading = Callable[[Rest], "tuple[float, float | None] | None"]
+# The rests of each phase, stage and sleep state, with their step.
+_Phases = dict[tuple[str, str], list[tuple[int, Rest]]]
 
 
 def _find_restarts(engines: Sequence[tuple[int, EngineStep]]) -> list[int]:
@@ -168,40 +178,48 @@ def _leave_out_standing(
     return kept
 
 
+def _find_counted(engines: Sequence[tuple[int, EngineStep]], restarts: Sequence[int]) -> int:
+    """Return the first of the newest steps by which it is told which phases are usual."""
+    if not engines:
+        return 0
+    since = restarts[-1] if restarts else engines[0][0]
+    counted = [step for step, _ in engines[-_PHASE_STEPS:] if step >= since]
+    return counted[0] if counted else engines[-_PHASE_STEPS:][0][0]
+
+
+def _group_rests(engines: Sequence[tuple[int, EngineStep]]) -> _Phases:
+    """Return the rests of each phase, in order."""
+    phases: _Phases = defaultdict(list)
+    for step, engine in engines:
+        for rest in engine.rests:
+            phases[rest.stage, rest.sleep].append((step, rest))
+    return phases
+
+
 def _read_pool(
-    engines: Sequence[tuple[int, EngineStep]],
-    restarts: Sequence[int],
-    read: _Reading,
-    *,
-    is_lowest: bool,
+    phases: _Phases, counted_step: int, read: _Reading, *, is_lowest: bool
 ) -> list[_Level]:
     """Return the floor at the phase that most steps have, and that says most.
 
     Of the KV pool that is the phase with the highest newest floor: in others it was given away.
     Of memory it is the lowest: in others somebody works with it.
     """
-    since = restarts[-1] if restarts else None
-    levels: defaultdict[tuple[str, str], list[_Level]] = defaultdict(list)
-    for step, engine in engines:
-        for rest in engine.rests:
-            value = read(rest)
-            if value is not None:
-                levels[rest.stage, rest.sleep].append(_Level(step, *value))
-    if not levels:
-        return []
-    counted = [step for step, _ in engines if since is None or step >= since]
-    first = counted[-_PHASE_STEPS:][0] if counted else engines[-_PHASE_STEPS:][0][0]
-    seen = {phase: sum(each.step >= first for each in found) for phase, found in levels.items()}
-    most = max(seen.values())
-    usual = [levels[phase] for phase in sorted(seen) if seen[phase] >= max(1.0, _USUAL * most)]
+    seen: dict[tuple[str, str], int] = {}
+    for phase, rests in phases.items():
+        newest = rests[bisect_left(rests, counted_step, key=itemgetter(0)) :]
+        seen[phase] = sum(read(rest) is not None for _, rest in newest)
+    least = max(1.0, _USUAL * max(seen.values(), default=0))
+    usual = [phases[phase] for phase in sorted(seen) if seen[phase] >= least]
     if not usual:
         return []
     choose = min if is_lowest else max
-    return choose(usual, key=_middle_of_last)
+    chosen = choose(usual, key=lambda rests: _middle_of_last(rests, read))
+    return [_Level(step, *value) for step, rest in chosen if (value := read(rest)) is not None]
 
 
-def _middle_of_last(levels: Sequence[_Level]) -> float:
-    newest = sorted(level.ratio for level in levels[-5:])
+def _middle_of_last(rests: Sequence[tuple[int, Rest]], read: _Reading) -> float:
+    known = (value[0] for _, rest in reversed(rests) if (value := read(rest)) is not None)
+    newest = sorted(itertools.islice(known, 5))
     return newest[len(newest) // 2]
 
 
@@ -236,24 +254,26 @@ def _find_released(levels: Sequence[_Level]) -> int:
 
     Two points in a row must lie well below half of what it had risen by: one is noise.
     """
-    noise = _measure_noise(levels)
+    ratios = [level.ratio for level in levels]
+    if not ratios or max(ratios) - min(ratios) < _MIN_GIVEN_BACK:
+        return 0
+    noise = _measure_noise(ratios)
+    least_rise, least_fall = max(_MIN_GIVEN_BACK, 6 * noise), max(_MIN_GIVEN_BACK / 2, 4 * noise)
     begin, lowest, highest = 0, float("inf"), float("-inf")
-    for index, level in enumerate(levels):
-        following = levels[index + 1].ratio if index + 1 < len(levels) else level.ratio
-        rise, fall = highest - lowest, highest - max(level.ratio, following)
-        is_risen = rise >= max(_MIN_GIVEN_BACK, 6 * noise)
-        if is_risen and fall >= _GIVEN_BACK * rise + max(_MIN_GIVEN_BACK / 2, 4 * noise):
-            begin, lowest, highest = index, level.ratio, level.ratio
-        if level.ratio < lowest:
+    for index, (ratio, following) in enumerate(itertools.pairwise([*ratios, ratios[-1]])):
+        rise, fall = highest - lowest, highest - max(ratio, following)
+        if rise >= least_rise and fall >= _GIVEN_BACK * rise + least_fall:
+            begin, lowest, highest = index, ratio, ratio
+        if ratio < lowest:
             # What came before the lowest point is no rise from it.
-            lowest = highest = level.ratio
-        highest = max(highest, level.ratio)
+            lowest = highest = ratio
+        highest = max(highest, ratio)
     return begin
 
 
-def _measure_noise(levels: Sequence[_Level]) -> float:
+def _measure_noise(ratios: Sequence[float]) -> float:
     """Return the robust standard deviation of a point, from the changes between neighbours."""
-    changes = [after.ratio - before.ratio for before, after in itertools.pairwise(levels)]
+    changes = [after - before for before, after in itertools.pairwise(ratios)]
     return measure_spread(changes)[1] / math.sqrt(2) if changes else 0.0
 
 

@@ -6,6 +6,7 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -45,8 +46,14 @@ def fit_slope(steps: Sequence[float], values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
     x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    row, column = np.triu_indices(len(x), 1)
+    row, column = _pair_up(len(x))
     return float(np.median((y[column] - y[row]) / (x[column] - x[row])))
+
+
+@lru_cache(maxsize=128)
+def _pair_up(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of all pairs among so many: every step asks for the same few counts."""
+    return np.triu_indices(count, 1)
 
 
 def measure_trend(
