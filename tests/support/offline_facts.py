@@ -89,6 +89,7 @@ def make_step_facts(
             scalars_ns=at_ns(plan, plan.duration_s),
             successor_start_ns=at_ns(plan, plan.next_s),
             sequence_lengths=plan.sequence_lengths,
+            response_lengths=[item.output_tokens for item in plan.trajectories],
         )
     )
     lanes = _lanes(run, plan)

@@ -197,6 +197,9 @@ def _mess_up(
             scalars,
             scalars_ns=at_ns(plan, plan.duration_s),
             sequence_lengths=plan.sequence_lengths if mess.has_samples else (),
+            response_lengths=(
+                [item.output_tokens for item in plan.trajectories] if mess.has_samples else ()
+            ),
         )
     )
     samples = None

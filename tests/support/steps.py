@@ -70,6 +70,7 @@ def inputs(
     scalars_ns: int | None = 1000 * NS,
     successor_start_s: float | None = None,
     sequence_lengths: Sequence[int] = (),
+    response_lengths: Sequence[int] = (),
 ) -> StepInputs:
     """Return everything known about one step."""
     return StepInputs(
@@ -81,6 +82,7 @@ def inputs(
         scalars_ns=scalars_ns if scalars else None,
         successor_start_ns=None if successor_start_s is None else round(successor_start_s * NS),
         sequence_lengths=sequence_lengths,
+        response_lengths=response_lengths,
     )
 
 

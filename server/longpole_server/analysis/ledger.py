@@ -77,6 +77,9 @@ def assemble_step(inputs: StepInputs) -> Step:
         mfu_step=measured.mfu_step,
         gpu_count=measured.gpu_count,
         notes=notes,
+        tokens_response=measured.responses.tokens,
+        response_length_mean=measured.responses.mean,
+        response_length_max=measured.responses.longest,
     )
 
 

@@ -15,11 +15,22 @@ from longpole_server.model.step import Note
 # More tokens or samples than any step has: what is above is no count.
 _MAX_COUNT = 1e15
 _MAX_SAMPLES = 1e7
+# Mean prompt tokens of a sample, as verl, ROLL and NeMo-RL log them.
+_PROMPT_MEANS = ("prompt_length/mean", "tokens/prompt_length/mean", "train/mean_prompt_length")
 # Nothing is measured in such numbers, and sums of them overflow.
 _LARGEST = 1e100
 # How far a count derived from rounded metrics may lie from a whole number.
 COUNT_TOLERANCE_RATIO = 0.02
 COUNT_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """Response tokens of a step's training samples: all, a mean one's, the longest one's."""
+
+    tokens: int | None
+    mean: float | None
+    longest: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,7 @@ class StepMetrics:
     mfu_infer: float | None
     mfu_step: float | None
     notes: tuple[Note, ...]
+    responses: Responses
 
 
 def measure_step(
@@ -70,6 +82,7 @@ def measure_step(
         _read_mfu("mfu_infer", inputs, notes),
         mfu_step,
         tuple(notes),
+        _read_responses(inputs, selected, tokens),
     )
 
 
@@ -112,6 +125,30 @@ def _read_tokens(inputs: StepInputs, selected: LedgerSpans) -> int | None:
     if not sum(parts) and prompt is not None and response is not None:
         parts = [round(prompt + response)]
     return sum(parts) or sum(inputs.sequence_lengths) or None
+
+
+def _read_responses(inputs: StepInputs, selected: LedgerSpans, tokens: int | None) -> Responses:
+    """Return how long the answers are: by the samples, else as it is logged.
+
+    Where only means are logged, as in verl, all response tokens are their part of all tokens.
+    """
+    lengths = inputs.response_lengths
+    if lengths:
+        return Responses(sum(lengths), sum(lengths) / len(lengths), float(max(lengths)))
+    scalars = inputs.scalars
+    mean = _count(metrics.read_metric("response_length_mean", scalars))
+    longest = _count(metrics.read_metric("response_length_max", scalars))
+    if mean is not None and longest is not None and longest < mean:
+        # A batch of one rank, or a maximum of something else.
+        longest = None
+    counted = sum(span.tokens_response or 0 for span in selected.loop_spans)
+    logged = _count(metrics.read_metric("tokens_response", scalars))
+    if counted or logged is not None:
+        return Responses(counted or round(logged or 0), mean, longest)
+    prompt = next((known for name in _PROMPT_MEANS if (known := _count(scalars.get(name)))), None)
+    if tokens is None or mean is None or prompt is None:
+        return Responses(None, mean, longest)
+    return Responses(round(tokens * mean / (mean + prompt)), mean, longest)
 
 
 def _derive_gpu_count(

@@ -38,8 +38,11 @@ NUMBERS = (
     "mfu_infer",
     "mfu_step",
     "gpu_count",
+    "tokens_response",
+    "response_length_mean",
+    "response_length_max",
 )
-_WHOLE = frozenset({"tokens_total", "gpu_count"})
+_WHOLE = frozenset({"tokens_total", "gpu_count", "tokens_response"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,9 @@ class StepDocument:
     unattributed_s: float | None
     outside: Sequence[OutsideStage]
     tokens_total: int | None
+    tokens_response: int | None
+    response_length_mean: float | None
+    response_length_max: float | None
     throughput_tokens_per_s_per_gpu: float | None
     mfu_actor: float | None
     mfu_infer: float | None

@@ -18,6 +18,7 @@ from longpole_server.diagnosis.families import (
     UPDATE,
     WAIT,
 )
+from longpole_server.diagnosis.gen_pace import mean_response_tokens
 from longpole_server.diagnosis.proof import Proof
 from longpole_server.diagnosis.view import View
 from longpole_server.model.diagnosis import Evidence, Reference
@@ -71,7 +72,8 @@ def allow_for_few_samples(proof: Proof, view: View) -> Proof:
 def look_at_other_side(family: str, view: View) -> tuple[Evidence, ...]:
     """Return whether the other side got slower: against the baseline, else within the window.
 
-    Longer samples make both sides slower, so seconds a token count where tokens are known.
+    Longer samples make both sides slower, so seconds a token count where tokens are known: a
+    response token where gen alone is the other side.
     """
     names = [name for name in _OTHER_SIDE[family] if view.seconds(name) > 0]
     if not names:
@@ -80,7 +82,13 @@ def look_at_other_side(family: str, view: View) -> tuple[Evidence, ...]:
     now_s = view.seconds(*names)
     if baseline is not None:
         before_s = sum(baseline.stage_s.get(name, 0.0) for name in names)
-        growth = _growth(now_s, before_s, _mean_tokens(view.window.judged), baseline.tokens)
+        now_tokens, before_tokens = _mean_tokens(view.window.judged), baseline.tokens
+        if names == [stages.GEN]:
+            responses = mean_response_tokens(view.window.judged)
+            usual = mean_response_tokens(StepTable.of(baseline.steps))
+            if responses and usual:
+                now_tokens, before_tokens = responses, usual
+        growth = _growth(now_s, before_s, now_tokens, before_tokens)
     else:
         half = len(view.window.judged) // 2
         if len(view.window.judged) < _MIN_STEPS:

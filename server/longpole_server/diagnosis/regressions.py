@@ -1,8 +1,9 @@
 """What changed against the run's own past: slower stages, and steps of another shape.
 
 A stage whose seconds grow with the tokens of a step is compared at equal tokens, but never by
-seconds a token alone: of fewer tokens each costs more, which is no regression. What comes every
-few steps is compared by what one occurrence takes.
+seconds a token alone: of fewer tokens each costs more, which is no regression. Gen is compared at
+equal responses where their lengths are known. What comes every few steps is compared by what one
+occurrence takes.
 """
 
 import math
@@ -19,6 +20,7 @@ from longpole_server.diagnosis.baseline import (
     describe_configuration,
     mean_known,
 )
+from longpole_server.diagnosis.gen_pace import mean_response_tokens, measure_gen_pace
 from longpole_server.diagnosis.proof import outer
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import label, percent, seconds
@@ -59,6 +61,7 @@ class _Change:
         usual_s: What is usual for as many tokens.
         growth: How many times as long it takes, at equal tokens and as it is, the smaller.
         is_regression: Whether this is more than scatter.
+        equal: At equal what, for the sentence; empty when as it is.
     """
 
     stage: str
@@ -66,6 +69,7 @@ class _Change:
     usual_s: float
     growth: float
     is_regression: bool
+    equal: str = ""
 
 
 def find_regressions(view: View) -> tuple[Finding, ...]:
@@ -114,6 +118,10 @@ def _compare(view: View, present: _Present, usual: Baseline) -> Iterator[_Change
         if stage in present.cycles.inside or stage in usual.cycles.inside or usual_s <= 0:
             continue
         if view.share(stage) >= view.limits["finding.min_share"]:
+            at_equal_responses = _compare_gen(view, present, usual) if stage == stages.GEN else None
+            if at_equal_responses is not None:
+                yield at_equal_responses
+                continue
             scatter = usual.scatter.get(stage, 0.0) * math.sqrt(1 / num + 1 / usual.num_steps)
             yield _change(view, present, usual, stage, now_s, usual_s, scatter)
     for now, before in (
@@ -121,6 +129,21 @@ def _compare(view: View, present: _Present, usual: Baseline) -> Iterator[_Change
         (present.cycles.outside, usual.cycles.outside),
     ):
         yield from _compare_cycles(view, present, usual, now, before)
+
+
+def _compare_gen(view: View, present: _Present, usual: Baseline) -> _Change | None:
+    """Compare gen at equal responses, None where their lengths are not known."""
+    pace = measure_gen_pace(usual.steps, present.steps)
+    if pace is None or pace.growth <= 0:
+        return None
+    now_s = present.stage_s[stages.GEN]
+    is_regression = pace.growth >= _limit(view, pace.scatter)
+    usual_s = now_s / pace.growth
+    return _Change(stages.GEN, now_s, usual_s, pace.growth, is_regression, " for responses as long")
+
+
+def _limit(view: View, scatter: float) -> float:
+    return max(view.limits[_CHANGE], 1 + view.limits["finding.scatter"] * scatter)
 
 
 def _compare_cycles(
@@ -146,12 +169,13 @@ def _change(
     usual_s: float,
     scatter: float,
 ) -> _Change:
-    at_equal_tokens_s = usual_s
+    at_equal_tokens_s, equal = usual_s, ""
     if stage in TOKEN_STAGES and present.tokens and usual.tokens:
         at_equal_tokens_s = usual_s * max(1.0, present.tokens / usual.tokens)
+        equal = " for as many tokens"
     growth = now_s / at_equal_tokens_s
-    limit = max(view.limits[_CHANGE], 1 + view.limits["finding.scatter"] * scatter)
-    return _Change(stage, now_s, at_equal_tokens_s, growth, growth >= limit)
+    is_regression = growth >= _limit(view, scatter)
+    return _Change(stage, now_s, at_equal_tokens_s, growth, is_regression, equal)
 
 
 def _regression(
@@ -167,17 +191,16 @@ def _regression(
     )
     rows: list[Evidence] = []
     usual: list[str] = []
-    now_s = 0.0
+    now_s, at = 0.0, ""
     for change, when, metric in sides:
         if change is not None and change.is_regression:
-            now_s = change.now_s
+            now_s, at = change.now_s, change.equal
             reference = Reference("baseline", change.usual_s)
             rows.append(outer(metric, change.now_s, "s", view.ledger_source, reference))
             usual.append(f"{seconds(change.usual_s)} {when}")
     name = "time between the stages" if stage == stages.UNATTRIBUTED else label(stage)
     comes_rarely = stage in present.cycles.inside or stage in present.cycles.outside
     each = "each time" if comes_rarely else "a step"
-    at = " for as many tokens" if stage in TOKEN_STAGES and present.tokens else ""
     summary = (
         f"{name[0].upper()}{name[1:]} takes {seconds(now_s)} {each}; usual{at} were "
         f"{' and '.join(usual)}."
@@ -187,22 +210,34 @@ def _regression(
 
 
 def _token_shape(view: View, present: _Present, baseline: Baseline) -> list[Finding]:
-    """Steps hold more or fewer tokens, and no stage takes longer for them than it did."""
-    usual, tokens = baseline.tokens, present.tokens
-    if not usual or not tokens:
-        return []
-    ratio = tokens / usual
-    limit = view.limits[_CHANGE]
-    if 1 / limit < ratio < limit:
-        return []
-    row = outer("tokens_total", tokens, "tokens", "scalars", Reference("baseline", usual))
-    rows, change = _name_parts(view, baseline, present)
-    direction = "more" if ratio > 1 else "fewer"
-    summary = (
-        f"Steps hold {percent(abs(ratio - 1))} {direction} tokens than {_SINCE_START}{change}: "
-        "compare seconds a token, not seconds a step."
+    """Steps hold more or fewer tokens, and no stage takes longer for them than it did.
+
+    Answers may grow where long prompts hide it in the sum.
+    """
+    past = StepTable.of(baseline.steps)
+    figures = (
+        ("tokens_total", "tokens", present.tokens, baseline.tokens),
+        (
+            "tokens_response",
+            "response tokens",
+            mean_response_tokens(present.steps),
+            mean_response_tokens(past),
+        ),
     )
-    return [Finding("shape.tokens", "info", None, *present.range, summary, (row, *rows))]
+    limit = view.limits[_CHANGE]
+    for metric, what, tokens, usual in figures:
+        if not usual or not tokens or 1 / limit < tokens / usual < limit:
+            continue
+        ratio = tokens / usual
+        row = outer(metric, tokens, "tokens", "scalars", Reference("baseline", usual))
+        rows, change = _name_parts(view, baseline, present)
+        direction = "more" if ratio > 1 else "fewer"
+        summary = (
+            f"Steps hold {percent(abs(ratio - 1))} {direction} {what} than {_SINCE_START}{change}: "
+            "compare seconds a token, not seconds a step."
+        )
+        return [Finding("shape.tokens", "info", None, *present.range, summary, (row, *rows))]
+    return []
 
 
 def _name_parts(

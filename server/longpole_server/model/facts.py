@@ -37,7 +37,9 @@ class StepInputs:
         scalars_ns: When they arrived, None without scalars.
         successor_start_ns: Start of the next step of the attempt, None while there is none.
         end_ns_hint: For logs without times: where this step ends on the estimated axis.
-        trajectory_tokens: (sequence length of every training sample), empty when unknown.
+        sequence_lengths: Prompt plus response tokens of every training sample that tells both;
+            empty when unknown.
+        response_lengths: Response tokens of every training sample that tells them.
     """
 
     run: RunFacts
@@ -49,6 +51,7 @@ class StepInputs:
     successor_start_ns: int | None = None
     end_ns_hint: int | None = None
     sequence_lengths: Sequence[int] = ()
+    response_lengths: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ class Step:
         duration_s: None while it is open.
         unattributed_s: Seconds no stage covers; None while open or when no stage is known.
         shares: see `stages[].share_ratio`; with `unattributed_s / duration_s` they add up to 1.
+        tokens_response: Response tokens of all training samples; `response_length_mean` and
+            `response_length_max` of a mean sample and of the longest one.
     """
 
     run_id: str
@@ -92,6 +94,9 @@ class Step:
     verdict: str | None = None
     confidence: Confidence | None = None
     notes: tuple[Note, ...] = ()
+    tokens_response: int | None = None
+    response_length_mean: float | None = None
+    response_length_max: float | None = None
 
     def stage(self, name: str) -> StageTime | None:
         """Return the named stage, or None when this step did not report it."""

@@ -127,6 +127,11 @@ def list_sequence_lengths(samples: Sequence[Trajectory]) -> list[int]:
     ]
 
 
+def list_response_lengths(samples: Sequence[Trajectory]) -> list[int]:
+    """Return the response tokens of the samples that report them."""
+    return [sample.output_tokens for sample in samples if sample.output_tokens is not None]
+
+
 def sample_window_ns(step: Step) -> tuple[int, int] | None:
     """Return the window in which samples of unknown step belong to this one; None while open."""
     return (step.start_ns, step.end_ns) if step.end_ns is not None else None

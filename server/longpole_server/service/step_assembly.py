@@ -14,7 +14,7 @@ from longpole_server.model.facts import StepInputs
 from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
 from longpole_server.read import Reader
-from longpole_server.service.conversions import list_sequence_lengths
+from longpole_server.service.conversions import list_response_lengths, list_sequence_lengths
 from longpole_server.service.facts import AttemptFacts, FactsReader
 from longpole_server.service.progress import AttemptProgress
 from longpole_server.service.touched import AttemptKey
@@ -145,9 +145,10 @@ class StepAssembler:
         self, known: AttemptFacts, inputs: StepInputs, step: Step, progress: AttemptProgress
     ) -> tuple[Step, str]:
         samples = () if known.is_imported else self._facts.list_samples(step)
-        lengths = list_sequence_lengths(samples)
-        if lengths:
-            step = assemble_step(replace(inputs, sequence_lengths=lengths))
+        lengths, responses = list_sequence_lengths(samples), list_response_lengths(samples)
+        if lengths or responses:
+            told = replace(inputs, sequence_lengths=lengths, response_lengths=responses)
+            step = assemble_step(told)
         progress.record(step)
         facts = self._facts.build_step(step, inputs.scalars, samples, known.run_gpus, inputs.spans)
         first_step = progress.first if progress.first is not None else step.step

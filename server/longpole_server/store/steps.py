@@ -30,6 +30,9 @@ _KINDS: Mapping[str, pa.DataType] = MappingProxyType(
         "mfu_infer": FLOAT,
         "mfu_step": FLOAT,
         "gpu_count": INTEGER,
+        "tokens_response": INTEGER,
+        "response_length_mean": FLOAT,
+        "response_length_max": FLOAT,
         "verdict": TEXT,
         "confidence": TEXT,
     }

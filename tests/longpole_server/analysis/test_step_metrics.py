@@ -115,3 +115,43 @@ def test_mfu_of_the_step_from_mean_lengths():
 def test_mfu_of_the_step_is_unknown_not_zero(unknown: RunFacts):
     step = assemble_step(inputs([loop(0, 10)], run=unknown, sequence_lengths=LENGTHS))
     assert step.mfu_step is None
+
+
+@pytest.mark.parametrize(
+    ("scalars", "lengths", "expected"),
+    [
+        # verl: means of a batch, and all tokens.
+        (
+            {
+                "perf/total_num_tokens": 800_000.0,
+                "prompt_length/mean": 300.0,
+                "response_length/mean": 500.0,
+                "response_length/max": 4_000.0,
+            },
+            (),
+            (500_000, 500.0, 4_000.0),
+        ),
+        # prime-rl counts both.
+        ({"progress/output_tokens": 70_000.0}, (), (70_000, None, None)),
+        # TRL logs lengths alone.
+        (
+            {"completions/mean_length": 200.0, "completions/max_length": 900.0},
+            (),
+            (None, 200.0, 900.0),
+        ),
+        # Samples tell themselves.
+        ({"response_length/mean": 1.0}, (100, 200, 600), (900, 300.0, 600.0)),
+        # A maximum below the mean is of something else.
+        (
+            {"completions/mean_length": 200.0, "completions/max_length": 90.0},
+            (),
+            (None, 200.0, None),
+        ),
+        ({"response_length/mean": float("nan")}, (), (None, None, None)),
+    ],
+)
+def test_responses(scalars: dict[str, float], lengths: tuple[int, ...], expected: object):
+    logged = timers({"gen": 60.0}, 100.0) | scalars
+    step = assemble_step(inputs((), logged, response_lengths=lengths))
+    found = (step.tokens_response, step.response_length_mean, step.response_length_max)
+    assert found == expected

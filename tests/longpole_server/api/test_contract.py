@@ -26,7 +26,8 @@ RUN_DETAIL_KEYS = RUN_KEYS | keys(
 )
 STEP_KEYS = keys(
     "step attempt start_ns end_ns duration_s closed_by stages unattributed_s outside "
-    "tokens_total throughput_tokens_per_s_per_gpu mfu_actor mfu_infer mfu_step "
+    "tokens_total tokens_response response_length_mean response_length_max "
+    "throughput_tokens_per_s_per_gpu mfu_actor mfu_infer mfu_step "
     "gpu_count verdict confidence notes"
 )
 STAGE_KEYS = keys(

@@ -213,3 +213,60 @@ def test_settings_that_make_steps_incomparable():
         replace(run, config={"data.train_batch_size": "512"}),
     )
     assert len({described, *map(describe_configuration, others)}) == 5
+
+
+def make_long_tail(
+    first: int,
+    count: int,
+    *,
+    slower: float = 1.0,
+    prompt: float = 300.0,
+    response: float = 400.0,
+    spread: float = 0.4,
+) -> list[StepFacts]:
+    """Steps of 512 samples whose gen ends with a longest answer that is another one each time."""
+    chance = random.Random(first)
+    steps: list[StepFacts] = []
+    for number in range(first, first + count):
+        longest = 4 * response * math.exp(chance.gauss(0.0, spread))
+        mean = response * chance.uniform(0.97, 1.03)
+        gen_s = slower * (2.0 + 0.03 * longest) * chance.uniform(0.98, 1.02)
+        scalars = {
+            "perf/total_num_tokens": 512 * (prompt + mean),
+            "prompt_length/mean": prompt,
+            "response_length/mean": mean,
+            "response_length/max": longest,
+        }
+        spent = SECONDS | {"gen": gen_s}
+        steps.append(facts(spent, scalars, run=RUN, step=number, step_s=sum(spent.values()) + 2))
+    return steps
+
+
+@pytest.mark.parametrize("first", range(100, 140))
+def test_slower_engines_are_missed_where_the_longest_answer_scatters(first: int):
+    usual = summarise(make_long_tail(1000 + first, 8))
+    slower = make_long_tail(first, 7, slower=1.6)
+    assert "regression.gen" in find(slower, usual)
+    assert "regression.gen" not in find(make_long_tail(first, 7), usual)
+
+
+def test_answers_that_grow_while_prompts_do_not_are_called_a_regression():
+    usual = summarise(make_long_tail(2, 20, prompt=6000.0, spread=0.1))
+    longer = make_long_tail(101, 20, prompt=6000.0, response=720.0, spread=0.1)
+    found = find(longer, usual)
+    assert set(found) == {"shape.tokens"}
+    assert "% more response tokens than" in found["shape.tokens"].summary
+    slower = make_long_tail(101, 20, prompt=6000.0, response=720.0, spread=0.1, slower=1.6)
+    assert "usual for responses as long were" in find(slower, usual)["regression.gen"].summary
+
+
+def test_shorter_answers_that_cost_more_each_are_no_regression():
+    usual = summarise(make_long_tail(2, 20, spread=0.05))
+    shorter = make_long_tail(101, 20, response=200.0, spread=0.05)
+    assert "regression.gen" not in find(shorter, usual)
+
+
+def test_prompts_that_grow_are_no_regression_of_gen():
+    usual = summarise(make_long_tail(2, 20, spread=0.05))
+    longer = make_long_tail(101, 20, prompt=900.0, slower=1.5, spread=0.05)
+    assert "regression.gen" not in find(longer, usual)

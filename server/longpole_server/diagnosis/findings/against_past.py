@@ -16,9 +16,11 @@ REGRESSION = FindingKind(
     "regression.<stage>",
     "a stage takes longer than it used to",
     "At equal tokens it takes 1.25 times the baseline's seconds or more, beyond its own scatter; "
-    "the baseline is of the same attempt and configuration. `shape.tokens` stands in its place "
-    "where only the tokens of a step changed.",
-    ("stage seconds", "tokens a step", "baseline"),
+    "the baseline is of the same attempt and configuration. Gen is compared at equal responses: by "
+    "all response tokens, or by the longest response where the past follows that more closely. "
+    "`shape.tokens` stands in its place where only the tokens of a step, or of its responses, "
+    "changed.",
+    ("stage seconds", "tokens a step", "response tokens", "longest response", "baseline"),
     _find,
     (_CHANGE, "finding.scatter", "finding.min_share"),
 )

@@ -5,6 +5,7 @@ from longpole_server.analysis.decode_bandwidth import measure_decode_bandwidth
 from longpole_server.analysis.longtail_report import find_gen
 from longpole_server.analysis.longtail_waste import count_rollout_gpus
 from longpole_server.diagnosis.families import ROLLOUT
+from longpole_server.diagnosis.gen_pace import mean_response_tokens, measure_gen_pace
 from longpole_server.diagnosis.gpu_activity import measure_activity
 from longpole_server.diagnosis.inside_gen import InsideGen
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
@@ -121,22 +122,35 @@ def _bandwidth_row(view: View) -> Evidence | None:
 
 
 def _against_baseline(view: View) -> Evidence | None:
-    """Seconds of gen a token of the step against what is usual, where both are known."""
+    """Seconds of gen a token against what is usual: a response token where these are known."""
     baseline = view.baseline
-    if baseline is None or not baseline.tokens:
+    if baseline is None:
         return None
-    tokens = [tokens for tokens in view.window.judged.known("tokens_total") if tokens]
-    usual_s = baseline.stage_s.get(stages.GEN, 0.0) / baseline.tokens
+    judged = view.window.judged
+    gen_s = view.seconds(stages.GEN)
+    pace = measure_gen_pace(baseline.steps, judged)
+    responses = mean_response_tokens(judged)
+    if pace is not None and responses and pace.growth > 0:
+        now_s = gen_s / responses
+        sure = pace.growth >= 1 + view.limits["finding.scatter"] * pace.scatter
+        return _pace_row(view, now_s, now_s / pace.growth, is_beyond_scatter=sure)
+    tokens = [tokens for tokens in judged.known("tokens_total") if tokens]
+    usual_s = baseline.stage_s.get(stages.GEN, 0.0) / baseline.tokens if baseline.tokens else 0.0
     if not tokens or usual_s <= 0:
         return None
-    now_s = view.seconds(stages.GEN) / (sum(tokens) / len(tokens))
+    now_s = gen_s / (sum(tokens) / len(tokens))
+    return _pace_row(view, now_s, usual_s, is_beyond_scatter=True)
+
+
+def _pace_row(view: View, now_s: float, usual_s: float, *, is_beyond_scatter: bool) -> Evidence:
+    is_slower = is_beyond_scatter and now_s >= view.limits[_CHANGE] * usual_s
     return inner(
         "gen_s_per_token",
         now_s,
         "s",
         view.ledger_source,
         Reference("baseline", usual_s),
-        "supports" if now_s >= view.limits[_CHANGE] * usual_s else "contradicts",
+        "supports" if is_slower else "contradicts",
     )
 
 
@@ -183,6 +197,7 @@ RULE = Rule(
         _BANDWIDTH,
         "rollout.long_tail.span_ratio",
         _CHANGE,
+        "finding.scatter",
     ),
     sources=("trajectories", "agent_loop", "engines", "gpus", "model", "baseline"),
     next=(
