@@ -31,7 +31,7 @@ from longpole_agent.receiver.stamping import Stamper
 from longpole_agent.sampler import Sampler
 from longpole_agent.server_api import HttpServerApi
 from longpole_agent.sources.host import HostSource, list_addresses
-from longpole_agent.sources.nvml import NvmlSource
+from longpole_agent.sources.nvml.source import NvmlSource
 from longpole_agent.sources.own import OwnSource
 from longpole_agent.sources.owners import ProcessOwners
 from longpole_agent.sources.pages import HttpPages
@@ -86,6 +86,11 @@ class Agent:
         self._scraping = ScrapeSource(
             self._targets, HttpPages(), self._peers, config.scrape_interval_s, config.host_name
         )
+        self._nvml: NvmlSource | None = None
+        if not config.no_nvml:
+            self._nvml = NvmlSource(
+                ProcessOwners(), with_gpm=not config.no_gpm, first_retry_s=config.nvml_retry_s
+            )
         self._encoder = MetricsEncoder(config.host_name, os.getpid())
         self._sampler = Sampler(
             self._make_sources(),
@@ -124,8 +129,14 @@ class Agent:
             raise DiskError(self._forwarder.failure)
 
     def describe_health(self) -> dict[str, Any]:
-        """Return the object of `GET /health`."""
+        """Return the object of `GET /health`, `/ready` and `/live`.
+
+        It is not ready while GPUs that were there cannot be sampled, and not alive any more when
+        only a new container brings them back.
+        """
         spool, counters, trouble = self._spool, self._counters, self._forwarder.trouble
+        nvml = self._nvml
+        gpu_trouble = "" if nvml is None else nvml.trouble
         sources = [
             {
                 "name": state.name,
@@ -136,11 +147,15 @@ class Agent:
             for state in self._sampler.states
         ]
         return {
-            "status": "degraded" if trouble or any(source["error"] for source in sources) else "ok",
+            "status": "degraded"
+            if trouble or gpu_trouble or any(source["error"] for source in sources)
+            else "ok",
+            "ready": not gpu_trouble,
+            "live": nvml is None or not nvml.needs_restart,
             "version": __version__,
             "host": self._config.host_name,
             "server": self._config.server,
-            "trouble": trouble or None,
+            "trouble": trouble or gpu_trouble or None,
             "spool": {
                 "records": spool.num_pending,
                 "bytes": spool.num_bytes,
@@ -161,14 +176,8 @@ class Agent:
             HostSource(),
             OwnSource(self._spool, self._counters, config.data_dir),
         ]
-        if not config.no_nvml:
-            sources.append(
-                NvmlSource(
-                    ProcessOwners(),
-                    with_gpm=not config.no_gpm,
-                    first_retry_s=config.nvml_retry_s,
-                )
-            )
+        if self._nvml is not None:
+            sources.append(self._nvml)
         if config.pod_resources_socket is not None:
             sources.append(PodResourcesSource(config.pod_resources_socket))
         if config.simulated_gpus is not None:

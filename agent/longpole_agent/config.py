@@ -35,6 +35,7 @@ class Config:
     scrape_interval_s: float
     no_nvml: bool
     no_gpm: bool
+    record_nvml: Path | None
     nvml_retry_s: float
     pod_resources_socket: Path | None
     simulated_gpus: Path | None
@@ -88,6 +89,10 @@ _OPTIONS = (
     _Option("host-name", str, "", "NAME", "name of this node; default: what the system says"),
     _Option("interval-s", _parse_seconds, "1.0", "SECONDS", "time between samples"),
     _Option("nvml-retry-s", _parse_seconds, "5.0", "SECONDS", "until lost GPUs are looked for"),
+    _Option(
+        "record-nvml", _parse_path, "", "FILE",
+        "write what the GPUs of this machine answer to a file, in a few seconds, and end",
+    ),
     _Option(
         "pod-resources-socket", _parse_path, "/var/lib/kubelet/pod-resources/kubelet.sock", "FILE",
         "where the kubelet tells which pod holds which GPU; empty: it is not asked",

@@ -28,8 +28,13 @@ def test_every_stage_metric_and_gpu_metric_is_listed() -> None:
     missing += [kind.name for kind in metrics.METRIC_KINDS if f"`{kind.name}`" not in PAGE]
     missing += [
         kind.metric
-        for kind in (*gpus.GPU_METRICS, *gpus.GPU_FAULTS)
+        for kind in (*gpus.GPU_METRICS, *gpus.GPU_TRAITS, *gpus.GPU_FAULTS)
         if f"`{kind.metric}`" not in PAGE
+    ]
+    missing += [
+        value
+        for key, value in vars(gpus).items()
+        if key.startswith(("HOST_", "RAY_", "FABRIC_", "PROCESS_")) and f"`{value}`" not in PAGE
     ]
     missing += [phase for phase in stages.SYNC_PHASES if f"`{phase}`" not in PAGE]
     assert missing == []

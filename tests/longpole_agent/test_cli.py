@@ -27,7 +27,7 @@ from support.agent_process import AgentProcess
 from support.agent_upstream import FakeServer, Request
 from support.agent_waiting import wait_until
 from support.kubelet import Kubelet
-from support.nvml_stub import GPU_IS_LOST, NvmlStub
+from support.nvml_stub import GPU_IS_LOST, UNKNOWN, NvmlStub
 
 pytestmark = pytest.mark.integration
 
@@ -318,15 +318,40 @@ def test_real_pynvml_is_sampled_live_through_loss_and_return(
         gpus[3].utilization_percent = level
         expected = pytest.approx(level / 100)
         wait_until(lambda e=expected: newest()["GPU-00000003"]["hw.gpu.utilization"] == e)
+    assert agent.get("/ready") == 200
     gpus[3].error = GPU_IS_LOST
     wait_until(lambda: len(newest()) == 7)
+    assert (agent.get("/ready"), agent.get("/live")) == (503, 200)
+    assert "GPU-00000003 is lost" in agent.health()["trouble"]
     gpus[3].error = 0
+    wait_until(lambda: agent.get("/ready") == 200)
     wait_until(lambda: len(newest()) == 8)
     status = Path(f"/proc/{agent.pid}/status").read_text()
     resident_kib = int(status.split("VmRSS:")[1].split()[0])
     assert resident_kib * 1024 < MAX_RESIDENT_BYTES
     assert agent.stop(signal.SIGINT) == 0
     assert "GPU GPU-00000003 is back" in agent.log
+
+
+def test_a_container_without_its_gpus_is_not_alive(
+    server: FakeServer, start_agent: StartAgent, tmp_path: Path
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    gpu = stub.add_device()
+    agent = start_agent(
+        server.url,
+        *("--interval-s", "0.05", "--nvml-retry-s", "0.01"),
+        environment=stub.environment,
+    )
+    wait_until(lambda: values_of(server.wait_for(1, "/v1/metrics")[-1]))
+    gpu.error = stub.state.init_error = UNKNOWN
+    wait_until(lambda: agent.get("/live") == 503)
+    assert agent.get("/ready") == 503
+    assert agent.get("/health") == 200
+    assert not values_of(server.accepted_at("/v1/metrics")[-1]), "no zeros"
+    gpu.error = stub.state.init_error = 0
+    wait_until(lambda: agent.get("/live") == agent.get("/ready") == 200)
+    assert agent.stop() == 0
 
 
 def test_without_a_driver_the_agent_goes_on(
@@ -337,6 +362,7 @@ def test_without_a_driver_the_agent_goes_on(
     )
     server.wait_for(3, "/v1/metrics")
     assert agent.health()["status"] == "ok"
+    assert (agent.get("/ready"), agent.get("/live")) == (200, 200)
     assert agent.stop() == 0
     assert agent.log.count("no NVIDIA driver on this node") == 1
 

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from longpole_agent.sources.nvml import NvmlSource
+from longpole_agent.sources.nvml.source import NvmlSource
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Sample:
     gpus: dict[str, dict[str, float]]
     processes: dict[str, dict[int, int | None]]
     attributes: dict[str, dict[str, str | int]]
+    trouble: str = ""
+    needs_restart: bool = False
 
 
 class NvmlChild:
@@ -50,10 +52,11 @@ class NvmlChild:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{at_s}\n")
         self._process.stdin.flush()
-        sample = Sample({}, {}, {})
         line = self._process.stdout.readline()
         assert line, self.log
-        for metric, value, attributes in json.loads(line):
+        answer = json.loads(line)
+        sample = Sample({}, {}, {}, answer["trouble"], answer["needs_restart"])
+        for metric, value, attributes in answer["points"]:
             uuid = attributes.pop("hw.id")
             if metric == "process.gpu.memory.usage":
                 processes = sample.processes.setdefault(uuid, {})
@@ -83,10 +86,12 @@ def main() -> None:
         ts_ns = 1_000_000_000_000_000 + round(float(line) * 1e9)
         points = source.sample(ts_ns)
         assert all(point.ts_ns == ts_ns for point in points)
-        print(
-            json.dumps([(point.metric, point.value, dict(point.attributes)) for point in points]),
-            flush=True,
-        )
+        answer = {
+            "points": [(point.metric, point.value, dict(point.attributes)) for point in points],
+            "trouble": source.trouble,
+            "needs_restart": source.needs_restart,
+        }
+        print(json.dumps(answer), flush=True)
     source.close()
 
 

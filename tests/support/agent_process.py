@@ -74,6 +74,10 @@ class AgentProcess:
         assert status == 200
         return json.loads(body)
 
+    def get(self, path: str) -> int:
+        """Return the status that a path answers."""
+        return self._request("GET", path, b"", {})[0]
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Interrupt the agent and return its exit status."""
         if self._process.poll() is None:

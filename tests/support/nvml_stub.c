@@ -11,22 +11,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, SMALL = 7, UNKNOWN = 999 };
-enum { MAX_DEVICES = 8, MAX_PROCESSES = 4, NUM_GPM = 7 };
-/* Bits of `unsupported` and `failing`, indices of `num_calls`. */
-enum { UTILIZATION, MEMORY_V2, MEMORY, POWER_INSTANT, POWER, ENERGY, TEMPERATURE, SM_CLOCK,
-       EVENTS, THROTTLE, PROCESSES, GPM, INIT, SHUTDOWN, XID, ECC, NUM_FEATURES };
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, SMALL = 7,
+       TIMEOUT = 10, UNKNOWN = 999 };
+enum { MAX_DEVICES = 16, MAX_PROCESSES = 4, NUM_GPM = 7, MAX_FIELDS = 24 };
+/* Indices of `codes` and `num_calls`. */
+enum { UTILIZATION, MEMORY_V2, MEMORY, FIELDS, POWER, ENERGY, TEMPERATURE, SM_CLOCK, EVENTS, THROTTLE,
+       PROCESSES, GPM, INIT, SHUTDOWN, XID, ECC, MAX_CLOCK, MIG, NUM_FEATURES };
 
+struct field_state { uint32_t id, code, type, scope; uint64_t value; int64_t timestamp; };
 struct device {
   char uuid[80], name[80];
-  uint32_t error, unsupported, failing, unsupported_gpm;
-  uint32_t utilization_percent, power_milliwatts, power_average_milliwatts, temperature, sm_megahertz;
+  /* What everything answers while it is not 0; then what each feature answers. */
+  uint32_t error, codes[NUM_FEATURES], gpm_codes[NUM_GPM];
+  uint32_t utilization_percent, power_milliwatts, temperature, sm_megahertz, max_sm_megahertz;
   uint64_t memory_total, memory_reserved, memory_free, memory_used;
   uint64_t energy_millijoules, clock_events;
   double gpm[NUM_GPM];
   uint32_t num_processes, pids[MAX_PROCESSES];
   uint64_t process_bytes[MAX_PROCESSES];
-  uint64_t xid, ecc_uncorrected;
+  uint64_t event_type, event_data, ecc_uncorrected, ecc_corrected;
+  uint32_t num_fields;
+  struct field_state fields[MAX_FIELDS];
+  /* A MIG device: its GPU (index + 1), place in it and instance. A GPU: whether it is divided. */
+  uint32_t parent, slot, instance, is_divided;
 };
 
 struct state {
@@ -54,6 +61,7 @@ static struct device *device_of(void *handle) {
   uintptr_t index = (uintptr_t)handle - 1;
   return index < MAX_DEVICES ? &state->devices[index] : NULL;
 }
+static void *handle_of(unsigned place) { return (void *)(uintptr_t)(place + 1); }
 
 /* What every call on a device asks first. */
 static int check(void *handle, int feature) {
@@ -62,8 +70,7 @@ static int check(void *handle, int feature) {
   if (!device) return INVALID;
   state->num_calls[feature]++;
   if (device->error) return (int)device->error;
-  if (device->failing >> feature & 1) return UNKNOWN;
-  return device->unsupported >> feature & 1 ? NOT_SUPPORTED : SUCCESS;
+  return (int)device->codes[feature];
 }
 #define CHECK(handle, feature) \
   int code = check(handle, feature); \
@@ -91,17 +98,28 @@ const char *nvmlErrorString(int code) {
   snprintf(text, sizeof text, "error %d", code);
   return text;
 }
+int nvmlSystemGetDriverVersion(char *text, unsigned length) {
+  snprintf(text, length, "stub");
+  return SUCCESS;
+}
 
+/* MIG devices stand among the others and are no GPUs of their own. */
+static int place_of(unsigned index) {
+  for (unsigned place = 0; place < state->num_devices; place++)
+    if (!state->devices[place].parent && index-- == 0) return (int)place;
+  return -1;
+}
 int nvmlDeviceGetCount_v2(unsigned *count) {
   if (!initialized) return UNINITIALIZED;
-  *count = state->num_devices;
+  for (*count = 0; place_of(*count) >= 0;) ++*count;
   return SUCCESS;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
   if (!initialized) return UNINITIALIZED;
-  if (index >= state->num_devices) return INVALID;
-  if (state->devices[index].error) return (int)state->devices[index].error;
-  *handle = (void *)(uintptr_t)(index + 1);
+  int place = place_of(index);
+  if (place < 0) return INVALID;
+  if (state->devices[place].error) return (int)state->devices[place].error;
+  *handle = handle_of((unsigned)place);
   return SUCCESS;
 }
 int nvmlDeviceGetUUID(void *handle, char *text, unsigned length) {
@@ -114,6 +132,35 @@ int nvmlDeviceGetName(void *handle, char *text, unsigned length) {
   struct device *device = device_of(handle);
   if (device->error) return (int)device->error;
   snprintf(text, length, "%s", device->name);
+  return SUCCESS;
+}
+
+#ifndef OMIT_nvmlDeviceGetMigMode
+int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {
+  CHECK(handle, MIG);
+  *current = *pending = device->is_divided;
+  return SUCCESS;
+}
+#endif
+int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count) {
+  CHECK(handle, MIG);
+  *count = 7;
+  return SUCCESS;
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned index, void **mig) {
+  CHECK(handle, MIG);
+  for (unsigned place = 0; place < state->num_devices; place++) {
+    struct device *part = &state->devices[place];
+    if (part->parent == (uintptr_t)handle && part->slot == index) {
+      *mig = handle_of(place);
+      return SUCCESS;
+    }
+  }
+  return NOT_FOUND;
+}
+int nvmlDeviceGetGpuInstanceId(void *handle, unsigned *instance) {
+  CHECK(handle, MIG);
+  *instance = device->instance;
   return SUCCESS;
 }
 
@@ -145,18 +192,26 @@ int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory_v2 *memory) {
 
 union value { double d; int i; unsigned u; unsigned long ul; unsigned long long ull; };
 struct field { unsigned id, scope; long long timestamp, latency; unsigned type, code; union value value; };
+#ifndef OMIT_nvmlDeviceGetFieldValues
 int nvmlDeviceGetFieldValues(void *handle, int count, struct field *fields) {
-  CHECK(handle, POWER_INSTANT);
+  CHECK(handle, FIELDS);
   for (int i = 0; i < count; i++) {
-    fields[i].code = fields[i].id == 186 ? SUCCESS : NOT_SUPPORTED;
-    fields[i].type = 1;
-    fields[i].value.u = device->power_milliwatts;
+    fields[i].code = NOT_SUPPORTED;
+    for (unsigned k = 0; k < device->num_fields; k++) {
+      struct field_state *known = &device->fields[k];
+      if (known->id != fields[i].id || known->scope != fields[i].scope) continue;
+      fields[i].code = known->code;
+      fields[i].type = known->type;
+      fields[i].timestamp = known->timestamp;
+      fields[i].value.ull = known->value;
+    }
   }
   return SUCCESS;
 }
+#endif
 int nvmlDeviceGetPowerUsage(void *handle, unsigned *milliwatts) {
   CHECK(handle, POWER);
-  *milliwatts = device->power_average_milliwatts;
+  *milliwatts = device->power_milliwatts;
   return SUCCESS;
 }
 int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *millijoules) {
@@ -175,6 +230,17 @@ int nvmlDeviceGetClockInfo(void *handle, unsigned clock, unsigned *megahertz) {
   if (clock != 1) return INVALID;
   *megahertz = device->sm_megahertz;
   return SUCCESS;
+}
+int nvmlDeviceGetMaxClockInfo(void *handle, unsigned clock, unsigned *megahertz) {
+  CHECK(handle, MAX_CLOCK);
+  if (clock != 1) return INVALID;
+  *megahertz = device->max_sm_megahertz;
+  return SUCCESS;
+}
+/* Blocks for 20 ms a direction on real devices: whoever calls it is wrong. */
+int nvmlDeviceGetPcieThroughput(void *handle, unsigned counter, unsigned *kibibytes) {
+  (void)handle, (void)counter, (void)kibibytes;
+  abort();
 }
 #ifndef OMIT_nvmlDeviceGetCurrentClocksEventReasons
 int nvmlDeviceGetCurrentClocksEventReasons(void *handle, unsigned long long *reasons) {
@@ -213,7 +279,7 @@ int nvmlDeviceGetComputeRunningProcesses_v2(void *handle, unsigned *count, struc
 struct gpm_support { unsigned version, supported; };
 int nvmlGpmQueryDeviceSupport(void *handle, struct gpm_support *support) {
   struct device *device = device_of(handle);
-  support->supported = !(device->unsupported >> GPM & 1);
+  support->supported = device->codes[GPM] != NOT_SUPPORTED;
   return SUCCESS;
 }
 #endif
@@ -231,6 +297,17 @@ int nvmlGpmSampleGet(void *handle, struct gpm_sample *sample) {
   sample->handle = handle;
   return SUCCESS;
 }
+int nvmlGpmMigSampleGet(void *handle, unsigned instance, struct gpm_sample *sample) {
+  CHECK(handle, GPM);
+  for (unsigned place = 0; place < state->num_devices; place++) {
+    struct device *part = &state->devices[place];
+    if (part->parent == (uintptr_t)handle && part->instance == instance) {
+      sample->handle = handle_of(place);
+      return SUCCESS;
+    }
+  }
+  return INVALID;
+}
 struct gpm_metric { unsigned id, code; double value; const char *names[3]; };
 struct gpm_question { unsigned version, count; struct gpm_sample *before, *after; struct gpm_metric metrics[]; };
 int nvmlGpmMetricsGet(struct gpm_question *question) {
@@ -240,54 +317,59 @@ int nvmlGpmMetricsGet(struct gpm_question *question) {
   for (unsigned i = 0; i < question->count; i++) {
     question->metrics[i].code = NOT_SUPPORTED;
     for (unsigned k = 0; k < NUM_GPM; k++)
-      if (question->metrics[i].id == ids[k] && !(device->unsupported_gpm >> k & 1)) {
-        question->metrics[i].code = SUCCESS;
+      if (question->metrics[i].id == ids[k]) {
+        question->metrics[i].code = device->gpm_codes[k];
         question->metrics[i].value = device->gpm[k];
       }
   }
   return SUCCESS;
 }
 
-/* Events: a device's `xid` that is not 0 is handed out once, to whoever registered. */
+/* Events: a device's event is handed out once, to whoever registered for its type. */
 struct event { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; };
-static unsigned registered;
+static unsigned long long registered[MAX_DEVICES];
 
 #ifndef OMIT_nvmlEventSetCreate
 int nvmlEventSetCreate(void **set) {
   if (!initialized) return UNINITIALIZED;
-  registered = 0;
+  memset(registered, 0, sizeof registered);
   *set = &registered;
   return SUCCESS;
 }
 #endif
-
 int nvmlEventSetFree(void *set) {
   (void)set;
   return initialized ? SUCCESS : UNINITIALIZED;
 }
-
+int nvmlDeviceGetSupportedEventTypes(void *handle, unsigned long long *types) {
+  CHECK(handle, XID);
+  *types = 8 | 0x4000 | 0x8000;
+  return SUCCESS;
+}
 int nvmlDeviceRegisterEvents(void *handle, unsigned long long types, void *set) {
   CHECK(handle, XID);
   (void)set;
-  if (types & 8) registered |= 1u << ((uintptr_t)handle - 1);
+  registered[(uintptr_t)handle - 1] = types;
   return SUCCESS;
 }
-
 int nvmlEventSetWait_v2(void *set, struct event *event, unsigned milliseconds) {
-  (void)set, (void)milliseconds;
+  (void)set;
   if (!initialized) return UNINITIALIZED;
-  for (unsigned i = 0; i < state->num_devices; i++)
-    if (registered >> i & 1 && state->devices[i].xid) {
-      *event = (struct event){(void *)(uintptr_t)(i + 1), 8, state->devices[i].xid, ~0u, ~0u};
-      state->devices[i].xid = 0;
-      return SUCCESS;
+  for (unsigned waited = 0; waited <= milliseconds; waited += 5, usleep(5000))
+    for (unsigned i = 0; i < state->num_devices; i++) {
+      struct device *device = &state->devices[i];
+      if (registered[i] & device->event_type) {
+        *event = (struct event){handle_of(i), device->event_type, device->event_data, ~0u, ~0u};
+        device->event_type = 0;
+        return SUCCESS;
+      }
     }
-  return 10; /* NVML_ERROR_TIMEOUT */
+  return TIMEOUT;
 }
 
 int nvmlDeviceGetTotalEccErrors(void *handle, int type, int counter, unsigned long long *number) {
   CHECK(handle, ECC);
   (void)counter;
-  *number = type == 1 ? device->ecc_uncorrected : 0;
+  *number = type == 1 ? device->ecc_uncorrected : device->ecc_corrected;
   return SUCCESS;
 }

@@ -40,6 +40,12 @@ DECIMALS = {
     "pcie_tx_bytes_per_s": 0,
     "network_receive_bytes_per_s": 0,
     "network_transmit_bytes_per_s": 0,
+    "memory_temperature_celsius": 1,
+    "sm_clock_max_hz": 0,
+    "disk_read_bytes_per_s": 0,
+    "disk_write_bytes_per_s": 0,
+    "fabric_receive_bytes_per_s": 0,
+    "fabric_transmit_bytes_per_s": 0,
 }
 
 

@@ -9,6 +9,9 @@ HW_NAME = "hw.name"
 HW_MODEL = "hw.model"
 # Index of the device on its host as NVML counts it.
 GPU_INDEX = "gpu.index"
+# Of a MIG device: the id of the GPU that it is a part of, and its size (`1g.10gb`).
+HW_PARENT = "hw.parent"
+MIG_PROFILE = "hw.gpu.mig.profile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,37 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
     GpuMetric("hw.gpu.pcie.rx", "By/s", "pcie_rx_bytes_per_s", "PCIe received"),
     GpuMetric("hw.gpu.pcie.tx", "By/s", "pcie_tx_bytes_per_s", "PCIe sent"),
 )
+# What changes rarely, sent every ten seconds.
+GPU_TRAITS: tuple[GpuMetric, ...] = (
+    GpuMetric(
+        "hw.gpu.memory.temperature", "Cel", "memory_temperature_celsius", "memory temperature"
+    ),
+    GpuMetric("hw.gpu.clock.sm.max", "Hz", "sm_clock_max_hz", "highest SM clock"),
+)
 # What goes wrong: an XID error is sent with the sample in which the driver reported it, and 0 now
-# and then where one would be heard of; memory errors that could not be corrected are counted since
-# boot.
+# and then where one would be heard of; memory errors are counted since boot.
 GPU_FAULTS: tuple[GpuMetric, ...] = (
     GpuMetric("hw.gpu.xid", "1", "xid", "XID error"),
     GpuMetric(
         "hw.gpu.ecc_uncorrected", "{error}", "ecc_uncorrected_errors", "uncorrected memory errors"
     ),
+    GpuMetric("hw.gpu.ecc_corrected", "{error}", "ecc_corrected_errors", "corrected memory errors"),
+    GpuMetric("hw.gpu.remapped_rows", "{row}", "remapped_rows", "remapped rows of memory"),
+    GpuMetric(
+        "hw.gpu.remapped_rows.pending", "1", "row_remap_pending", "a row waits to be remapped"
+    ),
+    GpuMetric(
+        "hw.gpu.remapped_rows.failed", "1", "row_remap_failed", "a row could not be remapped"
+    ),
 )
 GPU_COLUMN_OF_METRIC: Mapping[str, str] = MappingProxyType(
-    {metric.metric: metric.column for metric in (*GPU_METRICS, *GPU_FAULTS)}
+    {metric.metric: metric.column for metric in (*GPU_METRICS, *GPU_TRAITS, *GPU_FAULTS)}
 )
 PROCESS_GPU_MEMORY = "process.gpu.memory.usage"
+# Resident memory of a process without what it shares, and the title that says who it is.
+PROCESS_PRIVATE_MEMORY = "process.memory.private"
+PROCESS_TITLE = "process.title"
+PROCESS_RANK = "process.rank"
 # 1 for each GPU that is allocated to a container; the point names the pod.
 GPU_ALLOCATION = "hw.gpu.allocation"
 
@@ -66,6 +87,18 @@ HOST_CPU_UTILIZATION = "system.cpu.utilization"
 HOST_MEMORY_USAGE = "system.memory.usage"
 HOST_MEMORY_LIMIT = "system.memory.limit"
 HOST_NETWORK_IO = "system.network.io"
+HOST_DISK_IO = "system.disk.io"
+HOST_CPU_COUNT = "system.cpu.logical.count"
+# InfiniBand and RoCE, which the system's network counters do not see.
+FABRIC_IO = "hw.network.io"
+# What Ray's own page says of a node: its object store, and workers killed when memory ran out.
+RAY_STORE_USED = "ray.object_store.used"
+RAY_STORE_LIMIT = "ray.object_store.limit"
+RAY_STORE_FALLBACK = "ray.object_store.fallback"
+RAY_STORE_SPILLED = "ray.object_store.spilled"
+RAY_SPILL_WRITTEN = "ray.object_store.spill.written"
+RAY_SPILL_RESTORED = "ray.object_store.spill.restored"
+RAY_WORKERS_KILLED = "ray.workers.killed"
 # What an agent says of itself: how full its spool is and the disk under it, and what it dropped.
 AGENT_PREFIX = "longpole.agent."
 AGENT_SPOOL_UTILIZATION = AGENT_PREFIX + "spool.utilization"

@@ -1,4 +1,7 @@
-"""OTLP/HTTP as a raw ASGI application: `POST /v1/traces|metrics|logs`, and `GET /health`."""
+"""OTLP/HTTP as a raw ASGI application: `POST /v1/traces|metrics|logs`, and how the agent does.
+
+`GET /health` always answers; `/ready` and `/live` are 503 when the object says so.
+"""
 
 import asyncio
 import json
@@ -24,6 +27,8 @@ from longpole_agent.receiver.status import (
 Store = Callable[[Signal, bytes, str, str], Awaitable[None]]
 
 _SIGNAL_OF_PATH: Mapping[str, Signal] = {f"/v1/{signal}": signal for signal in SIGNALS}
+# Path and the field of the health object that must be true.
+_STATES: Mapping[str, str | None] = {"/health": None, "/ready": "ready", "/live": "live"}
 _ENCODINGS = {"": "", "identity": "", "gzip": "gzip"}
 # Checked off the event loop when larger.
 _CHECK_INLINE_BYTES = 64 * 1024
@@ -56,7 +61,7 @@ class OtlpHttpApp:
         store: Makes a request durable; raises `MalformedError`, `BusyError` or `SpoolError`.
         room: Bound of all requests in flight.
         max_request_bytes: Bound of one request, before and after decompression.
-        describe_health: Gives the JSON object of `GET /health`.
+        describe_health: Gives the JSON object of `GET /health`, with `ready` and `live` in it.
         stamp: Names the sender of what names none; None: nothing is added.
     """
 
@@ -79,8 +84,8 @@ class OtlpHttpApp:
         if scope["type"] != "http":
             return
         path, method = str(scope["path"]), str(scope["method"])
-        if path == "/health":
-            await self._answer_health(method, send)
+        if path in _STATES:
+            await self._answer_state(path, method, send)
             return
         signal = _SIGNAL_OF_PATH.get(path)
         if signal is None:
@@ -163,12 +168,14 @@ class OtlpHttpApp:
         message = f"the request is larger than {self._max_request_bytes} bytes"
         return _Refusal(413, message, RESOURCE_EXHAUSTED)
 
-    async def _answer_health(self, method: str, send: Send) -> None:
+    async def _answer_state(self, path: str, method: str, send: Send) -> None:
         if method not in {"GET", "HEAD"}:
             await respond_text(send, 405, "read it with GET", (b"allow", b"GET, HEAD"))
             return
-        body = json.dumps(self._describe_health()).encode()
-        await respond(send, 200, body, JSON)
+        health = self._describe_health()
+        condition = _STATES[path]
+        status = 200 if condition is None or health.get(condition) else 503
+        await respond(send, status, json.dumps(health).encode(), JSON)
 
 
 def _read_headers(scope: MutableMapping[str, Any]) -> dict[str, str]:

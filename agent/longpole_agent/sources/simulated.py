@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from longpole_agent.sources.gpu import METRIC_OF_COLUMN, make_point, make_process_point, name_gpu
+from longpole_agent.sources.gpu import (
+    METRIC_OF_COLUMN,
+    WHOLE_COLUMNS,
+    make_point,
+    make_process_point,
+    name_gpu,
+)
 from longpole_agent.sources.source import Attributes, Point
 from longpole_agent.sources.timer import Timer
 
@@ -29,15 +35,6 @@ _NOISE_OF_COLUMN = {
     "pcie_rx_bytes_per_s": 0.05,
     "pcie_tx_bytes_per_s": 0.05,
 }
-_WHOLE_COLUMNS = frozenset(
-    {
-        "memory_used_bytes",
-        "memory_total_bytes",
-        "clocks_event_reasons",
-        "xid",
-        "ecc_uncorrected_errors",
-    }
-)
 _ENERGY = "energy_joules"
 _POWER = "power_watts"
 
@@ -102,7 +99,7 @@ class SimulatedSource:
         ]
 
     def _fluctuate(self, column: str, level: float) -> float:
-        if column in _WHOLE_COLUMNS:
+        if column in WHOLE_COLUMNS:
             return int(level)
         level *= 1.0 + _NOISE_OF_COLUMN.get(column, 0.0) * self._noise()
         return min(level, 1.0) if column.endswith("_ratio") else level

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from longpole.conventions.ray_titles import MIXED_ROLE, role_of
 from longpole_server.model.gpu import GpuGrant, GpuHolder
 from longpole_server.model.records import ProcessSeen
 
@@ -19,6 +20,7 @@ class GpuIdentity:
     gpu_uuid: str
     gpu_index: int
     model: str = ""
+    parent_uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class Evidence:
         for gpu in self._gpus.values():
             self._of_host[gpu.host].append(gpu)
             self._of_uuid[gpu.gpu_uuid].append(gpu)
+        self._divided = {(gpu.host, gpu.parent_uuid) for gpu in self._gpus.values()}
         self._of_process: defaultdict[tuple[str, int], list[GpuHolder]] = defaultdict(list)
+        self._of_gpu: defaultdict[tuple[str, str], list[GpuHolder]] = defaultdict(list)
         self._of_slurm: defaultdict[tuple[str, str], list[GpuHolder]] = defaultdict(list)
         self._of_ray: defaultdict[tuple[str, str], list[GpuHolder]] = defaultdict(list)
         self._of_pod_uid: defaultdict[str, list[GpuHolder]] = defaultdict(list)
@@ -90,6 +94,22 @@ class Evidence:
     def list_gpus(self, host: str) -> Sequence[GpuIdentity]:
         """Return the GPUs of a node."""
         return self._of_host.get(host, ())
+
+    def is_divided(self, gpu: GpuIdentity) -> bool:
+        """Tell whether a GPU is divided into MIG devices: programs run on those."""
+        return (gpu.host, gpu.gpu_uuid) in self._divided
+
+    def find_role(self, gpu: GpuIdentity, window: RunWindow) -> str:
+        """Return what the titles of the processes on a GPU say they are, "" when nothing does."""
+        titles = (
+            holder.title
+            for holder in _during(self._of_gpu.get((gpu.host, gpu.gpu_uuid), ()), window)
+            if holder.title is not None
+        )
+        roles = {role for role in map(role_of, titles) if role}
+        if len(roles) > 1:
+            return MIXED_ROLE
+        return roles.pop() if roles else ""
 
     def find_gpu(self, uuid: str) -> GpuIdentity | None:
         """Return the GPU of this UUID, None when no node or more than one reports it."""
@@ -158,6 +178,7 @@ class Evidence:
         if key not in self._gpus:
             return
         self._of_process[holder.host, holder.pid].append(holder)
+        self._of_gpu[key].append(holder)
         if holder.slurm_job_id is not None:
             self._of_slurm[holder.host, holder.slurm_job_id].append(holder)
         if holder.ray_job_id is not None:

@@ -8,6 +8,10 @@ For each run and node the first that answers:
 4. `slurm_job`, then `ray_job`: processes of the job of its processes on that node hold memory;
 5. `estimated`: all GPUs of a node on which no other run was alive at the same time.
 
+The role is what the run's processes on the GPU say of themselves; where they say nothing, Ray's
+titles of the processes that hold memory there hint at it. Of a GPU that is divided into MIG devices
+only those are estimated to be held.
+
 Pods, jobs and nodes speak for a run that is alone in them: of two runs in one pod or job neither
 gets its GPUs that way, and a note says so. What a run holds by one of these rules is no other
 run's by a rule above, unless the kubelet gave the GPU to several pods.
@@ -17,13 +21,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from longpole.conventions.ray_titles import MIXED_ROLE
 from longpole_server.analysis.gpu_evidence import Evidence, GpuIdentity, PodOnNode, RunWindow
 from longpole_server.model.gpu import JoinedBy, RunGpu
 from longpole_server.model.records import ProcessSeen
 
 # Processes that hold no GPU of their own name no role for one.
 _ROLES_WITHOUT_GPUS = frozenset({"controller", "agent_loop", ""})
-_MIXED_ROLE = "hybrid"
 # CUDA accepts unambiguous beginnings of a UUID.
 _MIN_ID_CHARS = 12
 
@@ -105,7 +109,7 @@ def join_gpus(
     for how in ("gpu_ids", "pid", "pod", "slurm_job", "ray_job", "estimated"):
         find = _make_rule(how, evidence, views)
         joined = [
-            (view, _hold(view.window, gpu, _role_of(roles), how))
+            (view, _hold(view.window, gpu, _find_role(gpu, roles, view, evidence), how))
             for view in views
             for gpu, roles in find(view)
             if gpu.host not in view.answered
@@ -264,8 +268,9 @@ def _estimate(
         if any(_others(view.window, live.get(host, ()))):
             continue
         for gpu in gpus:
-            if gpu.gpu_uuid not in taken and not is_granted[gpu]:
-                yield gpu, [process.role for process in on_host]
+            if gpu.gpu_uuid in taken or is_granted[gpu] or evidence.is_divided(gpu):
+                continue
+            yield gpu, [process.role for process in on_host]
 
 
 def _list_sharers(views: Iterable[_View]) -> Mapping[_Share, Sequence[RunWindow]]:
@@ -310,10 +315,15 @@ def _describe(share: _Share) -> str:
     return f"{kinds[share.how]} {share.name}"
 
 
+def _find_role(gpu: GpuIdentity, roles: Sequence[str], view: _View, evidence: Evidence) -> str:
+    """Return the role that processes name for a GPU, else the one that their titles hint at."""
+    return _role_of(roles) or evidence.find_role(gpu, view.window)
+
+
 def _role_of(roles: Sequence[str]) -> str:
     named = {role for role in roles if role not in _ROLES_WITHOUT_GPUS}
     if len(named) > 1:
-        return _MIXED_ROLE
+        return MIXED_ROLE
     return named.pop() if named else ""
 
 

@@ -30,7 +30,7 @@ class RunGpu:
 class GpuHolder:
     """A process that held memory on a GPU, from the first to the last time it was seen to.
 
-    `pid` is one of the node's, also for a process in a container.
+    `pid` is one of the node's, also for a process in a container. `title` is its last one.
     """
 
     host: str
@@ -41,6 +41,7 @@ class GpuHolder:
     pod_uid: str | None = None
     slurm_job_id: str | None = None
     ray_job_id: str | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class GpuNow:
 
     Attributes:
         how: Which rule joined it to its run, None while no run holds it.
+        parent_uuid, mig_profile: Of a MIG device: the GPU that it is a part of, and its size.
     """
 
     host: str
@@ -78,6 +80,8 @@ class GpuNow:
     run_id: str | None
     role: str | None
     how: JoinedBy | None = None
+    parent_uuid: str = ""
+    mig_profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

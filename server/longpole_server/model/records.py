@@ -204,6 +204,13 @@ class GpuSample:
     Attributes:
         xid: Error that the driver reported at this moment.
         ecc_uncorrected_errors: Memory errors since boot that could not be corrected.
+        parent_uuid, mig_profile: Of a MIG device: the GPU that it is a part of, and its size
+            (`1g.10gb`). "" for a whole GPU.
+        sm_clock_max_hz: Highest clock that the product reaches.
+        ecc_corrected_errors: Memory errors since boot that were corrected.
+        remapped_rows: Rows of memory that were replaced by spare ones.
+        row_remap_pending, row_remap_failed: 1 when a row waits for a reset to be replaced, and
+            when no spare one was left.
     """
 
     host: str
@@ -228,11 +235,24 @@ class GpuSample:
     pcie_tx_bytes_per_s: float | None = None
     xid: int | None = None
     ecc_uncorrected_errors: int | None = None
+    parent_uuid: str = ""
+    mig_profile: str = ""
+    memory_temperature_celsius: float | None = None
+    sm_clock_max_hz: float | None = None
+    ecc_corrected_errors: int | None = None
+    remapped_rows: int | None = None
+    row_remap_pending: int | None = None
+    row_remap_failed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process holds memory on a GPU: joins a GPU to a run by (host, pid), else by pod or job."""
+    """A process holds memory on a GPU: joins a GPU to a run by (host, pid), else by pod or job.
+
+    Attributes:
+        title: What it says it does, where that is Ray's (`ray::WorkerDict.actor_rollout_...`).
+        rank: Its rank, as its launcher says in its environment.
+    """
 
     host: str
     gpu_uuid: str
@@ -241,6 +261,25 @@ class GpuProcess:
     memory_bytes: int | None = None
     pod_uid: str | None = None
     slurm_job_id: str | None = None
+    ray_job_id: str | None = None
+    title: str | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostProcess:
+    """What a process takes of a node's memory.
+
+    Attributes:
+        title: Its title without what it does just now, `ray::WorkerDict`.
+        private_bytes: Resident memory without what is shared, such as an object store's.
+    """
+
+    host: str
+    pid: int
+    ts_ns: int
+    title: str
+    private_bytes: int | None = None
     ray_job_id: str | None = None
 
 
@@ -263,6 +302,13 @@ class HostSample:
     Attributes:
         spool_used_ratio, disk_used_ratio: Of its agent's spool, and of the disk under it.
         agent_dropped_total: Batches that its agent dropped since it started.
+        fabric_receive_bytes_per_s, fabric_transmit_bytes_per_s: InfiniBand and RoCE.
+        object_store_used_bytes, object_store_total_bytes: Ray's object store in shared memory.
+        object_store_fallback_bytes: Its objects that are mapped from disk for want of memory.
+        object_store_spilled_bytes: Its objects that are on disk now.
+        spilled_bytes_total, restored_bytes_total: Written to disk and read back since the raylet
+            started.
+        workers_killed_total: Workers that Ray killed since then because memory ran out.
     """
 
     host: str
@@ -275,6 +321,18 @@ class HostSample:
     spool_used_ratio: float | None = None
     agent_dropped_total: int | None = None
     disk_used_ratio: float | None = None
+    cpu_count: int | None = None
+    disk_read_bytes_per_s: float | None = None
+    disk_write_bytes_per_s: float | None = None
+    fabric_receive_bytes_per_s: float | None = None
+    fabric_transmit_bytes_per_s: float | None = None
+    object_store_used_bytes: int | None = None
+    object_store_total_bytes: int | None = None
+    object_store_fallback_bytes: int | None = None
+    object_store_spilled_bytes: int | None = None
+    spilled_bytes_total: int | None = None
+    restored_bytes_total: int | None = None
+    workers_killed_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +411,7 @@ class Records:
     gpu_processes: list[GpuProcess] = field(default_factory=list[GpuProcess])
     gpu_allocations: list[GpuAllocation] = field(default_factory=list[GpuAllocation])
     host_samples: list[HostSample] = field(default_factory=list[HostSample])
+    host_processes: list[HostProcess] = field(default_factory=list[HostProcess])
     engine_samples: list[EngineSample] = field(default_factory=list[EngineSample])
     raw_spans: list[RawSpan] = field(default_factory=list[RawSpan])
     blocks: list[RowBlock] = field(default_factory=list[RowBlock])

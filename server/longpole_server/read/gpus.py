@@ -29,7 +29,8 @@ SELECT
     host, gpu_uuid, pid,
     min(process.ts_ns) AS first_ns,
     max(process.ts_ns) AS last_ns,
-    pod_uid, slurm_job_id, ray_job_id
+    pod_uid, slurm_job_id, ray_job_id,
+    argMax(process.title, process.ts_ns) AS title
 FROM gpu_processes AS process
 WHERE process.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
 GROUP BY host, gpu_uuid, pid, pod_uid, slurm_job_id, ray_job_id

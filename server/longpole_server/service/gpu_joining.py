@@ -200,7 +200,7 @@ def _by_key(rows: Iterable[RunGpu]) -> dict[_Key, RunGpu]:
 
 
 def _identify(gpu: GpuNow) -> GpuIdentity:
-    return GpuIdentity(gpu.host, gpu.gpu_uuid, gpu.gpu_index, gpu.model)
+    return GpuIdentity(gpu.host, gpu.gpu_uuid, gpu.gpu_index, gpu.model, gpu.parent_uuid)
 
 
 def _window(row: AttemptRow, now_ns: int) -> RunWindow:

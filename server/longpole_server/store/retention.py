@@ -25,6 +25,7 @@ DEFAULT_RETENTION: Mapping[str, int] = MappingProxyType(
         "gpu_samples": 14 * _DAY_S,
         "gpu_processes": 14 * _DAY_S,
         "gpu_allocations": 30 * _DAY_S,
+        "host_processes": 30 * _DAY_S,
         "otel_traces": 30 * _DAY_S,
         "stage_starts": 30 * _DAY_S,
         "stored_batches": 30 * _DAY_S,

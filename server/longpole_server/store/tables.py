@@ -22,6 +22,7 @@ from longpole_server.model.records import (
     GpuAllocation,
     GpuProcess,
     GpuSample,
+    HostProcess,
     HostSample,
     MetricPoint,
     ProcessSeen,
@@ -72,6 +73,12 @@ _KIND_OF_QUANTITY: Mapping[str, pa.DataType] = MappingProxyType(
         "pcie_tx_bytes_per_s": WHOLE,
         "network_receive_bytes_per_s": WHOLE,
         "network_transmit_bytes_per_s": WHOLE,
+        "memory_temperature_celsius": TENTHS,
+        "sm_clock_max_hz": WHOLE,
+        "disk_read_bytes_per_s": WHOLE,
+        "disk_write_bytes_per_s": WHOLE,
+        "fabric_receive_bytes_per_s": WHOLE,
+        "fabric_transmit_bytes_per_s": WHOLE,
     }
 )
 
@@ -132,6 +139,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "gpu_processes": _table_of("gpu_processes", GpuProcess),
         "gpu_allocations": _table_of("gpu_allocations", GpuAllocation),
         "host_samples": _table_of("host_samples", HostSample),
+        "host_processes": _table_of("host_processes", HostProcess),
         "engine_samples": _table_of("engine_samples", EngineSample),
         "run_ends": _table_of("run_ends", RunEnd),
         "raw_spans": Table("otel_traces", TRACE_SCHEMA, make_trace_rows),

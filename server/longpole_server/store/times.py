@@ -16,6 +16,7 @@ TIME_COLUMNS: Mapping[str, str] = MappingProxyType(
         "gpu_samples": "ts_ns",
         "gpu_samples_10s": "ts_ns",
         "gpu_samples_60s": "ts_ns",
+        "host_processes": "ts_ns",
         "host_samples": "ts_ns",
         "metric_points": "ts_ns",
         "otel_traces": "Timestamp",

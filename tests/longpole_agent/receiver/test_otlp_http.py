@@ -23,7 +23,8 @@ class Receiver:
         self.stored: list[tuple[Signal, bytes, str, str]] = []
         self.error: Exception | None = None
         self.room = Room(room_bytes)
-        self.app = OtlpHttpApp(self._store, self.room, LIMIT, lambda: {"status": "ok"})
+        self.health: dict[str, object] = {"status": "ok"}
+        self.app = OtlpHttpApp(self._store, self.room, LIMIT, lambda: self.health)
 
     async def _store(self, signal: Signal, body: bytes, content_type: str, encoding: str) -> None:
         if self.error is not None:
@@ -195,3 +196,13 @@ async def test_health_is_told() -> None:
     refused = await call(receiver.app, "POST", "/health")
     assert refused is not None
     assert refused.status == 405
+
+
+@pytest.mark.parametrize("path", ["/ready", "/live"])
+@pytest.mark.parametrize(("value", "status"), [(True, 200), (False, 503)])
+async def test_probes_are_told_by_their_status(path: str, value: bool, status: int) -> None:
+    receiver = Receiver()
+    receiver.health = {"status": "degraded", path.removeprefix("/"): value}
+    answer = await call(receiver.app, "GET", path)
+    assert answer is not None
+    assert (answer.status, answer.json) == (status, receiver.health)

@@ -260,6 +260,34 @@ def test_only_run_on_the_node_is_estimated():
     ]
 
 
+def test_of_a_divided_gpu_only_its_parts_are_estimated():
+    parts = [
+        GpuIdentity("node", f"MIG-{slot}", 0, "H200 MIG 1g.18gb", "GPU-00000000") for slot in (0, 1)
+    ]
+    joined = join([process(1)], gpus=[*NODE[:2], *parts]).held
+    assert [gpu.gpu_uuid for gpu in joined] == ["MIG-0", "MIG-1", "GPU-00000001"]
+
+
+def test_titles_hint_at_roles_where_nobody_names_one():
+    in_job = {"ray_job_id": "01000000"}
+    holders = [
+        holder(0, 10, title="ray::WorkerDict.actor_rollout_update_actor", **in_job),
+        holder(1, 11, title="ray::vLLMHttpServer", **in_job),
+        holder(2, 12, title="ray::CriticWorker", **in_job),
+        holder(2, 13, title="ray::RewardModelWorker", **in_job),
+        holder(3, 14, title="python", **in_job),
+    ]
+    controller = process(1, "controller", ray_job_id="01000000")
+    assert [gpu.role for gpu in join([controller], holders).held] == [
+        "hybrid", "rollout", "hybrid", "",
+    ]  # fmt: skip
+
+
+def test_what_processes_say_of_themselves_counts_before_their_titles():
+    holders = [holder(0, 10, title="ray::vLLMHttpServer")]
+    assert join([process(10, "trainer")], holders).held[0].role == "trainer"
+
+
 def test_two_live_runs_on_a_node_are_not_estimated():
     seen = [process(1, "controller"), process(2, "controller", run_id="other")]
     assert join(seen, windows=[LIVE, OTHER]).held == ()

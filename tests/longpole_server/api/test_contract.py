@@ -55,7 +55,7 @@ COMPARED_WINDOW_KEYS = keys(
 GPU_KEYS = keys(
     "host gpu_uuid gpu_index model ts_ns utilization_ratio memory_used_bytes "
     "memory_total_bytes sm_active_ratio tensor_active_ratio power_watts "
-    "temperature_celsius run_id role how"
+    "temperature_celsius run_id role how parent_uuid mig_profile"
 )
 
 

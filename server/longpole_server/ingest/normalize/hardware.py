@@ -19,9 +19,24 @@ from longpole_server.ingest.normalize.attributes import (
 from longpole_server.ingest.normalize.points import NumberPoint, read_moment, read_number
 from longpole_server.ingest.normalize.sender import Sender, read_owner
 from longpole_server.ingest.normalize.spans import get_iteration
-from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample, Records
+from longpole_server.model.records import (
+    GpuAllocation,
+    GpuProcess,
+    GpuSample,
+    HostProcess,
+    HostSample,
+    Records,
+)
 
-_PREFIXES = ("hw.", "system.", gpus.PROCESS_GPU_MEMORY, gpus.AGENT_PREFIX)
+_PREFIXES = (
+    "hw.",
+    "system.",
+    gpus.PROCESS_GPU_MEMORY,
+    gpus.PROCESS_PRIVATE_MEMORY,
+    gpus.AGENT_PREFIX,
+    "ray.object_store.",
+    gpus.RAY_WORKERS_KILLED,
+)
 _INTEGER_COLUMNS = frozenset(
     {
         "memory_used_bytes",
@@ -29,7 +44,19 @@ _INTEGER_COLUMNS = frozenset(
         "clocks_event_reasons",
         "xid",
         "ecc_uncorrected_errors",
+        "ecc_corrected_errors",
+        "remapped_rows",
+        "row_remap_pending",
+        "row_remap_failed",
         "agent_dropped_total",
+        "cpu_count",
+        "object_store_used_bytes",
+        "object_store_total_bytes",
+        "object_store_fallback_bytes",
+        "object_store_spilled_bytes",
+        "spilled_bytes_total",
+        "restored_bytes_total",
+        "workers_killed_total",
     }
 )
 _UNKNOWN_INDEX = -1
@@ -39,7 +66,9 @@ _PART_LABELS = frozenset(
     {"cpu.mode", "cpu.logical_number", "state", "system.memory.state", "hw.gpu.task"}
 )
 _WHOLE_PARTS = frozenset({"used", "general"})
-_DIRECTION_LABELS = ("network.io.direction", "direction")
+_MAX_TITLE_CHARS = 128
+_DIRECTION_LABELS = ("network.io.direction", "disk.io.direction", "direction")
+_DEVICE_LABELS = ("network.interface.name", "system.device", gpus.HW_ID)
 _RATE_UNIT = "By/s"
 _NS_PER_S = 1e9
 _MAX_COUNTERS = 65_536
@@ -51,10 +80,26 @@ _HOST_COLUMNS = {
     gpus.AGENT_SPOOL_UTILIZATION: "spool_used_ratio",
     gpus.AGENT_DISK_UTILIZATION: "disk_used_ratio",
     gpus.AGENT_DROPPED: "agent_dropped_total",
+    gpus.HOST_CPU_COUNT: "cpu_count",
+    gpus.RAY_STORE_USED: "object_store_used_bytes",
+    gpus.RAY_STORE_LIMIT: "object_store_total_bytes",
+    gpus.RAY_STORE_FALLBACK: "object_store_fallback_bytes",
+    gpus.RAY_STORE_SPILLED: "object_store_spilled_bytes",
+    gpus.RAY_SPILL_WRITTEN: "spilled_bytes_total",
+    gpus.RAY_SPILL_RESTORED: "restored_bytes_total",
+    gpus.RAY_WORKERS_KILLED: "workers_killed_total",
 }
-_NETWORK_COLUMNS = {
-    "receive": "network_receive_bytes_per_s",
-    "transmit": "network_transmit_bytes_per_s",
+# Counters by direction, stored as rates.
+_RATE_COLUMNS = {
+    gpus.HOST_NETWORK_IO: {
+        "receive": "network_receive_bytes_per_s",
+        "transmit": "network_transmit_bytes_per_s",
+    },
+    gpus.FABRIC_IO: {
+        "receive": "fabric_receive_bytes_per_s",
+        "transmit": "fabric_transmit_bytes_per_s",
+    },
+    gpus.HOST_DISK_IO: {"read": "disk_read_bytes_per_s", "write": "disk_write_bytes_per_s"},
 }
 
 
@@ -91,6 +136,8 @@ class _GpuLabels(NamedTuple):
     uuid: str | None
     gpu_index: int
     model: str
+    parent_uuid: str
+    mig_profile: str
 
 
 class HardwarePivot:
@@ -107,6 +154,7 @@ class HardwarePivot:
         self._labels: list[_GpuLabels] = []
         self._processes: list[GpuProcess] = []
         self._allocations: list[GpuAllocation] = []
+        self._host_processes: list[HostProcess] = []
 
     def add(self, point: NumberPoint, sender: Sender) -> bool:
         """Take a point; False when it means nothing here."""
@@ -115,6 +163,8 @@ class HardwarePivot:
             return False
         if point.name == gpus.PROCESS_GPU_MEMORY:
             return self._add_process(point, host)
+        if point.name == gpus.PROCESS_PRIVATE_MEMORY:
+            return self._add_host_process(point, host)
         if point.name == gpus.GPU_ALLOCATION:
             return self._add_allocation(point, host)
         column = gpus.GPU_COLUMN_OF_METRIC.get(point.name)
@@ -141,7 +191,12 @@ class HardwarePivot:
             key = (known.host, known.uuid, read_moment(point.time_unix_nano, received_ns))
             columns = self._gpus.get(key)
             if columns is None:
-                columns = self._gpus[key] = {"gpu_index": known.gpu_index, "model": known.model}
+                columns = self._gpus[key] = {
+                    "gpu_index": known.gpu_index,
+                    "model": known.model,
+                    "parent_uuid": known.parent_uuid,
+                    "mig_profile": known.mig_profile,
+                }
             columns[column] = _to_column(column, read_number(point))
         return num_ignored
 
@@ -149,6 +204,7 @@ class HardwarePivot:
         """Add the records."""
         into.gpu_processes.extend(self._processes)
         into.gpu_allocations.extend(self._allocations)
+        into.host_processes.extend(self._host_processes)
         into.gpu_samples.extend(
             GpuSample(host=host, gpu_uuid=uuid, ts_ns=ts_ns, **columns)
             for (host, uuid, ts_ns), columns in self._gpus.items()
@@ -175,6 +231,26 @@ class HardwarePivot:
                 pod_uid=owner.pod_uid,
                 slurm_job_id=owner.slurm_job_id,
                 ray_job_id=owner.ray_job_id,
+                title=_read_title(point.values),
+                rank=get_int(point.values, gpus.PROCESS_RANK),
+            )
+        )
+        return True
+
+    def _add_host_process(self, point: NumberPoint, host: str) -> bool:
+        pid = get_int(point.values, names.PROCESS_PID)
+        title = _read_title(point.values)
+        if pid is None or title is None:
+            return False
+        private_bytes = _to_column("memory_used_bytes", point.value)
+        self._host_processes.append(
+            HostProcess(
+                host=host,
+                pid=pid,
+                ts_ns=point.ts_ns,
+                title=title,
+                private_bytes=None if private_bytes is None else int(private_bytes),
+                ray_job_id=read_owner(point.values).ray_job_id,
             )
         )
         return True
@@ -206,6 +282,8 @@ class HardwarePivot:
             columns = self._gpus[host, uuid, point.ts_ns] = {
                 "gpu_index": _UNKNOWN_INDEX if index is None else index,
                 "model": get_text(point.values, gpus.HW_MODEL) or "",
+                "parent_uuid": get_text(point.values, gpus.HW_PARENT) or "",
+                "mig_profile": get_text(point.values, gpus.MIG_PROFILE) or "",
             }
         columns[column] = _to_column(column, point.value)
         return True
@@ -215,15 +293,12 @@ class HardwarePivot:
         if value is None:
             return False
         column = _HOST_COLUMNS.get(point.name)
-        if point.name == gpus.HOST_NETWORK_IO:
-            direction = next(
-                (text for label in _DIRECTION_LABELS if (text := get_text(point.values, label))),
-                "",
-            )
-            column = _NETWORK_COLUMNS.get(direction)
-            device = get_text(point.values, "network.interface.name") or ""
-            if point.unit != _RATE_UNIT:
-                value = self._rates.measure((host, direction, device), point.ts_ns, value)
+        by_direction = _RATE_COLUMNS.get(point.name)
+        if by_direction is not None:
+            column = by_direction.get(_first_text(point.values, _DIRECTION_LABELS))
+            device = _first_text(point.values, _DEVICE_LABELS)
+            if column is not None and point.unit != _RATE_UNIT:
+                value = self._rates.measure((host, column, device), point.ts_ns, value)
         if column is None or value is None:
             return False
         columns = self._hosts.setdefault((host, point.ts_ns), {})
@@ -245,7 +320,18 @@ def _read_labels(point: NumberDataPoint, sender: Sender) -> _GpuLabels:
         uuid,
         _UNKNOWN_INDEX if index is None else index,
         get_text(values, gpus.HW_MODEL) or "",
+        get_text(values, gpus.HW_PARENT) or "",
+        get_text(values, gpus.MIG_PROFILE) or "",
     )
+
+
+def _read_title(values: Values) -> str | None:
+    title = get_text(values, gpus.PROCESS_TITLE)
+    return None if title is None else title[:_MAX_TITLE_CHARS]
+
+
+def _first_text(values: Values, labels: Sequence[str]) -> str:
+    return next((text for label in labels if (text := get_text(values, label))), "")
 
 
 def _is_whole(values: Values) -> bool:

@@ -1,8 +1,17 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from longpole.conventions.gpus import GPU_METRICS
+from longpole.conventions.gpus import GPU_FAULTS, GPU_METRICS, GPU_TRAITS
 from longpole_server.ingest.normalize.hardware import NetworkRates
-from longpole_server.model.records import GpuAllocation, GpuProcess, GpuSample, HostSample
+from longpole_server.model.records import (
+    GpuAllocation,
+    GpuProcess,
+    GpuSample,
+    HostProcess,
+    HostSample,
+)
 from support import otlp_builders as otlp
 from support.otlp_normalizing import Feed
 
@@ -37,9 +46,11 @@ def test_points_of_one_gpu_and_time_are_one_sample() -> None:
     assert len(records) == 3
 
 
-@pytest.mark.parametrize("metric", GPU_METRICS, ids=lambda metric: metric.metric)
+@pytest.mark.parametrize(
+    "metric", (*GPU_METRICS, *GPU_TRAITS, *GPU_FAULTS), ids=lambda metric: metric.metric
+)
 def test_every_gpu_metric_has_its_column(metric: object) -> None:
-    kind = next(known for known in GPU_METRICS if known is metric)
+    kind = next(known for known in (*GPU_METRICS, *GPU_TRAITS, *GPU_FAULTS) if known is metric)
 
     (sample,) = (
         Feed().metrics(AGENT, [otlp.gauge(kind.metric, [(1, 1.0, GPU0)])], at_s=1).gpu_samples
@@ -224,3 +235,109 @@ def test_gpus_in_any_order_are_read_as_from_any_other_sender() -> None:
     other = Feed().metrics(otlp.resource({"service.name": "exporter", **node}), sent, 3)
     assert agent.gpu_samples == other.gpu_samples
     assert {sample.gpu_uuid for sample in agent.gpu_samples} >= {"GPU-0", "GPU-1"}
+
+
+MIG = {
+    "hw.id": "MIG-1",
+    "gpu.index": 0,
+    "hw.model": "A100 MIG 1g.10gb",
+    "hw.parent": "GPU-0",
+    "hw.gpu.mig.profile": "1g.10gb",
+}
+
+
+@pytest.mark.parametrize("kind", [otlp.gauge, otlp.counter])
+def test_a_mig_device_names_its_gpu_and_its_size(kind: Callable[..., Any]) -> None:
+    (sample,) = (
+        Feed().metrics(AGENT, [kind("hw.gpu.sm_active", [(1, 0.5, MIG)])], at_s=1).gpu_samples
+    )
+
+    assert (sample.gpu_uuid, sample.parent_uuid, sample.mig_profile) == (
+        "MIG-1",
+        "GPU-0",
+        "1g.10gb",
+    )
+
+
+def test_disks_and_fabrics_of_a_node_are_rates() -> None:
+    feed = Feed()
+
+    def sample(second: float, read: int, written: int, received: int) -> HostSample:
+        metrics = [
+            otlp.counter(
+                "system.disk.io",
+                [
+                    (second, read, {"disk.io.direction": "read"}),
+                    (second, written, {"disk.io.direction": "write"}),
+                ],
+            ),
+            otlp.counter(
+                "hw.network.io",
+                [
+                    (second, received, {"network.io.direction": "receive", "hw.id": "mlx5_0"}),
+                    (second, received, {"network.io.direction": "receive", "hw.id": "mlx5_1"}),
+                ],
+            ),
+            otlp.gauge("system.cpu.logical.count", [(second, 192, {})]),
+        ]
+        return feed.metrics(AGENT, metrics, at_s=second).host_samples[0]
+
+    assert sample(1, 0, 0, 0).cpu_count == 192
+    found = sample(3, 400, 1000, 50)
+    assert (found.disk_read_bytes_per_s, found.disk_write_bytes_per_s) == (200.0, 500.0)
+    assert (found.fabric_receive_bytes_per_s, found.fabric_transmit_bytes_per_s) == (50.0, None)
+
+
+def test_what_ray_says_of_a_nodes_object_store() -> None:
+    metrics = [
+        otlp.gauge("ray.object_store.used", [(1, 9.0, {})]),
+        otlp.gauge("ray.object_store.limit", [(1, 10.0, {})]),
+        otlp.gauge("ray.object_store.fallback", [(1, 0.0, {})]),
+        otlp.gauge("ray.object_store.spilled", [(1, 4.0, {})]),
+        otlp.counter("ray.object_store.spill.written", [(1, 40, {})]),
+        otlp.counter("ray.object_store.spill.restored", [(1, 30, {})]),
+        otlp.counter("ray.workers.killed", [(1, 2, {})]),
+    ]
+
+    (sample,) = Feed().metrics(AGENT, metrics, at_s=1).host_samples
+
+    assert (sample.object_store_used_bytes, sample.object_store_total_bytes) == (9, 10)
+    assert (sample.object_store_fallback_bytes, sample.object_store_spilled_bytes) == (0, 4)
+    assert (sample.spilled_bytes_total, sample.restored_bytes_total) == (40, 30)
+    assert sample.workers_killed_total == 2
+
+
+def test_processes_that_take_a_nodes_memory() -> None:
+    title = {"process.title": "ray::TaskRunner"}
+    metric = otlp.gauge(
+        "process.memory.private",
+        [
+            (1, 2048, {"process.pid": 7, "ray.job.id": "01000000", **title}),
+            (1, None, {"process.pid": 8, **title}),
+            (1, 2048, {"process.pid": 9}),
+            (1, 2048, title),
+        ],
+    )
+    feed = Feed()
+
+    records = feed.metrics(AGENT, [metric], at_s=1)
+
+    assert records.host_processes == [
+        HostProcess("node0", 7, otlp.at(1), "ray::TaskRunner", 2048, "01000000"),
+        HostProcess("node0", 8, otlp.at(1), "ray::TaskRunner"),
+    ]
+    assert feed.normalizer.stats.num_ignored == 2
+
+
+def test_what_a_process_on_a_gpu_does_and_its_rank() -> None:
+    labels = {
+        "process.pid": 7,
+        "process.title": "ray::WorkerDict.update",
+        "process.rank": 3,
+        **GPU0,
+    }
+    metric = otlp.gauge("process.gpu.memory.usage", [(1, 5, labels)])
+
+    (process,) = Feed().metrics(AGENT, [metric], at_s=1).gpu_processes
+
+    assert (process.title, process.rank) == ("ray::WorkerDict.update", 3)
