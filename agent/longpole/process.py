@@ -37,6 +37,11 @@ class Process:
         self._is_hooked = False
         self._last_session: Session | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session, or a forked child may open its own."""
+        return self.session is not None or (self._origin is not None and not self._is_over)
+
     def open(
         self,
         declaration: Declaration,

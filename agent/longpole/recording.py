@@ -289,15 +289,24 @@ def log(step: int, metrics: Mapping[str, object]) -> None:
 def autolog() -> None:
     """Record what the process tells wandb, TensorBoard, MLflow and swanlab, as `log` would.
 
-    Call it after `init`, or before: what is logged before `init` is left out. Steps are those that
-    the calls name, else `global_step` among the metrics, else the logger's own count.
+    Call it after `init`, or before: what is logged before `init` is left out. Of slime, OpenRLHF,
+    NeMo-RL, AReaL, SkyRL, ROLL and prime-rl what they log is taken where they log it, whatever
+    logger they use, under their own steps. Of others steps are those that the calls name, else
+    `global_step` among the metrics, else the logger's own count.
     """
     try:
+        from longpole.hooks.frameworks import watch_frameworks
         from longpole.hooks.scalars import watch_loggers
 
+        watch_frameworks()
         watch_loggers()
     except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
         _process.complaints.report("internal", "autolog() failed: %r", error)
+
+
+def is_recording() -> bool:
+    """Tell whether a session is open in this process, or will be with the first record."""
+    return _process.is_open
 
 
 def flush(timeout_s: float = 5.0) -> bool:

@@ -196,18 +196,19 @@ def _build(
         on_change=lambda: changes.publish(time.time_ns()),
         draw=EvidencePainter(reader, telling.store.reader, lambda: book.rules).paint,
     )
+    discovery = Discovery(reader, writer)
     service = StoreService(
         reader,
         runs,
         facts,
         changes,
-        Discovery(reader, writer),
+        discovery,
         alert_desk.service,
         report_storage=parts.storage.report,
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
     authorize = TokenCheck(config.token) if config.token is not None else None
-    otlp_routes = create_otlp_routes(pipeline, limits, authorize)
+    otlp_routes = create_otlp_routes(pipeline, limits, authorize, discovery.find_job)
 
     def on_arrived(run_id: str) -> None:
         revisions.bump(run_id)

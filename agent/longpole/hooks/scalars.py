@@ -10,13 +10,15 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, cast
 
-import longpole
+from longpole.hooks import taking
 from longpole.hooks.late_imports import LateImports
 
 _log = logging.getLogger(__name__)
 
 # Metrics that name the step where the call does not, in the order they are trusted.
 _STEP_KEYS = ("trainer/global_step", "train/global_step", "global_step", "training/global_step")
+# What a logger calls its project and its run.
+_NAMES = ("project", "name")
 
 _watcher = LateImports("autolog")
 
@@ -42,6 +44,7 @@ def _watch_wandb(module: ModuleType) -> None:
 
 
 def _log_wandb(
+    run: object,
     count: object,
     data: object = None,
     step: object = None,
@@ -50,7 +53,7 @@ def _log_wandb(
     **__: object,
 ) -> None:
     if isinstance(data, Mapping):
-        _record(cast("Mapping[str, object]", data), step, count)
+        _record(run, cast("Mapping[str, object]", data), step, count)
 
 
 def _watch_tensorboard(module: ModuleType) -> None:
@@ -59,6 +62,7 @@ def _watch_tensorboard(module: ModuleType) -> None:
 
 
 def _log_tensorboard(
+    writer: object,
     _count: object,
     tag: object,
     scalar_value: object,
@@ -66,10 +70,11 @@ def _log_tensorboard(
     *_: object,
     **__: object,
 ) -> None:
-    _record({str(tag): scalar_value}, global_step)
+    _record(writer, {str(tag): scalar_value}, global_step)
 
 
 def _log_tensorboard_group(
+    writer: object,
     _count: object,
     main_tag: object,
     tag_scalar_dict: object,
@@ -79,7 +84,8 @@ def _log_tensorboard_group(
 ) -> None:
     if isinstance(tag_scalar_dict, Mapping):
         scalars = cast("Mapping[str, object]", tag_scalar_dict)
-        _record({f"{main_tag}/{tag}": value for tag, value in scalars.items()}, global_step)
+        named = {f"{main_tag}/{tag}": value for tag, value in scalars.items()}
+        _record(writer, named, global_step)
 
 
 def _watch_mlflow(module: ModuleType) -> None:
@@ -88,6 +94,7 @@ def _watch_mlflow(module: ModuleType) -> None:
 
 
 def _log_mlflow(
+    client: object,
     _count: object,
     run_id: object,
     key: object,
@@ -97,14 +104,14 @@ def _log_mlflow(
     *_: object,
     **__: object,
 ) -> None:
-    _record({str(key): value}, step)
+    _record(client, {str(key): value}, step)
 
 
 def _log_mlflow_batch(
-    _count: object, run_id: object, metrics: Any = (), *_: object, **__: object
+    client: object, _count: object, run_id: object, metrics: Any = (), *_: object, **__: object
 ) -> None:
     for metric in metrics or ():
-        _record({str(metric.key): metric.value}, getattr(metric, "step", None))
+        _record(client, {str(metric.key): metric.value}, getattr(metric, "step", None))
 
 
 def _watch_swanlab(module: ModuleType) -> None:
@@ -113,20 +120,25 @@ def _watch_swanlab(module: ModuleType) -> None:
 
 
 def _log_swanlab(
-    _count: object, data: object = None, step: object = None, *_: object, **__: object
+    run: object, _count: object, data: object = None, step: object = None, *_: object, **__: object
 ) -> None:
     if isinstance(data, Mapping):
-        _record(cast("Mapping[str, object]", data), step)
+        _record(run, cast("Mapping[str, object]", data), step)
 
 
-def _record(scalars: Mapping[str, object], *steps: object) -> None:
+def _record(logger: object, scalars: Mapping[str, object], *steps: object) -> None:
     """Record scalars under the first step that is known; without one nobody could place them."""
     named = next((scalars[key] for key in _STEP_KEYS if key in scalars), None)
     first, *others = steps
     for step in (first, named, *others):
         if isinstance(step, int | float) and not isinstance(step, bool):
-            longpole.log(int(step), scalars)
+            taking.record("", int(step), scalars, lambda: _declare(logger))
             return
+
+
+def _declare(logger: object) -> Mapping[str, Any]:
+    named = {name: getattr(logger, name, None) for name in _NAMES}
+    return {name: value for name, value in named.items() if isinstance(value, str) and value}
 
 
 def _wrap(module: ModuleType, owner: str, method: str, record: Callable[..., None]) -> None:
@@ -142,7 +154,7 @@ def _wrap(module: ModuleType, owner: str, method: str, record: Callable[..., Non
         count = getattr(self, "step", None)
         answer = original(self, *args, **kwargs)
         try:
-            record(count, *args, **kwargs)
+            record(self, count, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
             _log.debug("longpole: %r", error)
         return answer

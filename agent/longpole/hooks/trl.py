@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import longpole
+from longpole.hooks import taking
 
 if TYPE_CHECKING:
     from longpole.windows import StageWindow, StepWindow
@@ -139,6 +140,7 @@ class LongpoleCallback:
             "config": _read_settings(args),
             **self._declared,
         }
+        taking.take("trl")
         longpole.init(**declared)
         _recording.is_on = True
         if not _recording.is_patched:

@@ -4,7 +4,6 @@ The worker runs many samples at once on one event loop; a context variable says 
 measures.
 """
 
-import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import longpole
 from longpole.hooks import verl_settings as settings
+from longpole.hooks.verl_replicas import Served, served, watch_clients
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -40,7 +40,7 @@ class _Sample:
     start_ns: int
     parts: "list[Part]" = field(default_factory=list["Part"])
     outputs: Sequence[Any] = ()
-    request_ids: list[str] = field(default_factory=list[str])
+    served: Served = field(default_factory=Served)
 
 
 _current: ContextVar[_Sample | None] = ContextVar("longpole_sample", default=None)
@@ -66,25 +66,6 @@ def _watch_timers(module: ModuleType) -> None:
     module.__dict__["simple_timer"] = recorded_timer
 
 
-def _watch_client(module: ModuleType) -> None:
-    """Keep what engines call the requests of a sample, where the client makes it up."""
-    client: Any = module.__dict__.get("LLMServerClient")
-    make_id = getattr(client, "_vllm_request_id", None)
-    if make_id is None:
-        return
-
-    @wraps(make_id)
-    def recorded_id(*args: Any, **kwargs: Any) -> Any:
-        request_id = make_id(*args, **kwargs)
-        sample = _current.get()
-        if sample is not None and isinstance(request_id, str):
-            sample.request_ids.append(request_id)
-        return request_id
-
-    is_static = isinstance(inspect.getattr_static(client, "_vllm_request_id"), staticmethod)
-    client._vllm_request_id = staticmethod(recorded_id) if is_static else recorded_id
-
-
 def _watch_workers(module: ModuleType) -> None:
     worker: Any = next(
         (
@@ -104,7 +85,7 @@ def _watch_workers(module: ModuleType) -> None:
         sample = _begin(self)
         if sample is None:
             return await run(self, *args, **kwargs)
-        token = _current.set(sample)
+        token, served_token = _current.set(sample), served.set(sample.served)
         status = "error"
         try:
             answer = await run(self, *args, **kwargs)
@@ -112,6 +93,7 @@ def _watch_workers(module: ModuleType) -> None:
             return answer
         finally:
             _current.reset(token)
+            served.reset(served_token)
             _guard(_record, self, sample, status, _find_trajectory(args, kwargs), kwargs)
 
     worker._run_agent_loop = recorded_run
@@ -200,7 +182,8 @@ def _record(
         policy_version_start=extra_fields.get("min_global_steps"),
         policy_version_end=extra_fields.get("max_global_steps"),
         parts=sample.parts,
-        request_ids=sample.request_ids,
+        replica=sample.served.replica,
+        request_ids=sample.served.request_ids,
     )
 
 
@@ -241,6 +224,6 @@ def _guard(call: Callable[..., None], *args: Any) -> None:
 
 WATCHED: Mapping[str, Callable[[ModuleType], None]] = {
     "verl.utils.profiler.performance": _watch_timers,
-    "verl.workers.rollout.llm_server": _watch_client,
+    "verl.workers.rollout.llm_server": watch_clients,
     "verl.experimental.agent_loop.agent_loop": _watch_workers,
 }

@@ -9,6 +9,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any, cast
 
 import longpole
+from longpole.hooks import taking
 from longpole.hooks import verl_settings as settings
 
 _log = logging.getLogger(__name__)
@@ -122,6 +123,7 @@ def _open_run(
 ) -> None:
     if _State.is_open:
         return
+    taking.take("verl")
     model_name, model_config = settings.describe_model(config)
     algorithm = settings.read(config, "algorithm.adv_estimator")
     longpole.init(

@@ -22,6 +22,7 @@ from longpole_server.errors import ServerError
 from longpole_server.ingest.compression import check_size, decompress
 from longpole_server.ingest.entry import check_batch_id
 from longpole_server.ingest.limits import Authorize, InFlightMeter, OtlpLimits
+from longpole_server.ingest.nameless import FindJob, name_senders
 from longpole_server.ingest.otlp_json import build_request
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.ingest.signals import SIGNALS, Signal, parse_request
@@ -30,6 +31,9 @@ from longpole_server.ingest.status import UNAUTHENTICATED, Refusal, refuse
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
 _CHARSETS = frozenset({"", "utf-8", "utf8", "us-ascii"})
+# A trainer's page ends with the trainer, and its spans are the last it sends: agents, which read
+# pages every second, get a last look at it before it hears that they arrived.
+_LAST_LOOK_S = 1.5
 # Decoding holds the interpreter lock, more threads would only hold more memory.
 _NUM_DECODERS = 2
 
@@ -55,10 +59,14 @@ class _Receiver:
     authorize: Authorize | None
     meter: InFlightMeter
     decoders: ThreadPoolExecutor
+    find_job: FindJob | None
 
 
 def create_otlp_routes(
-    pipeline: Pipeline, limits: OtlpLimits, authorize: Authorize | None = None
+    pipeline: Pipeline,
+    limits: OtlpLimits,
+    authorize: Authorize | None = None,
+    find_job: FindJob | None = None,
 ) -> Sequence[Route]:
     """Return the three routes, to stand at the root of an application.
 
@@ -66,6 +74,7 @@ def create_otlp_routes(
         pipeline: Started, and closed after the last request.
         limits: Bounds shared by the three.
         authorize: Decides by the `Authorization` header; None lets everyone send.
+        find_job: Finds the job of a sender that names none; None leaves it without.
     """
     receiver = _Receiver(
         pipeline,
@@ -73,6 +82,7 @@ def create_otlp_routes(
         authorize,
         InFlightMeter(limits.max_in_flight_bytes),
         ThreadPoolExecutor(_NUM_DECODERS, thread_name_prefix="longpole-otlp-decode"),
+        find_job,
     )
     return [Route(f"/v1/{signal}", _Endpoint(signal, receiver)) for signal in SIGNALS]
 
@@ -105,15 +115,18 @@ class _Endpoint:
             authorize = self._receiver.authorize
             if authorize is not None and not authorize(request.headers.get("authorization")):
                 return _respond_refusal(UNAUTHENTICATED, body_format)
-            await self._accept(request, body_format)
+            if await self._accept(request, body_format):
+                await asyncio.sleep(_LAST_LOOK_S)
         except ServerError as error:
             return _respond_refusal(refuse(error), body_format)
         # An empty message is the answer to full success: `partial_success` stays unset.
         content = b"{}" if body_format.media_type == _JSON else b""
         return Response(content, media_type=body_format.media_type)
 
-    async def _accept(self, request: Request, body_format: _Format) -> None:
+    async def _accept(self, request: Request, body_format: _Format) -> bool:
+        """Take a request; return whether its sender was one that only this server could name."""
         receiver = self._receiver
+        is_nameless = False
         batch_id = check_batch_id(request.headers.get(HEADER_BATCH_ID))
         with receiver.meter.reserve() as reservation:
             declared = request.headers.get("content-length", "")
@@ -124,7 +137,8 @@ class _Endpoint:
                 reservation.add(len(chunk))
                 check_size(reservation.num_bytes, receiver.limits.max_request_bytes)
                 chunks.append(chunk)
-            body = await asyncio.get_running_loop().run_in_executor(
+            loop = asyncio.get_running_loop()
+            body = await loop.run_in_executor(
                 receiver.decoders,
                 _decode,
                 self._signal,
@@ -134,7 +148,14 @@ class _Endpoint:
             )
             chunks.clear()
             peer = None if request.client is None else request.client.host
+            # Agents name senders themselves, and give each batch an id.
+            if self._signal == "traces" and batch_id is None and receiver.find_job is not None:
+                named = await loop.run_in_executor(
+                    receiver.decoders, name_senders, body, peer, receiver.find_job
+                )
+                is_nameless, body = named is not body, named
             await receiver.pipeline.accept_async(self._signal, body, batch_id, peer)
+        return is_nameless
 
 
 def _read_format(request: Request) -> _Format:

@@ -2,14 +2,19 @@
 
 A page belongs to the node whose name or address its target has. A loopback address means the node
 that registered it. The agent beside the server takes what belongs to no other agent's node.
+
+Agents say which job a page works for. Of pages that a trainer registers here itself, without an
+agent between, the address they were registered from says so, as long as it is one training's.
 """
 
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from longpole.conventions import rl_insight
 from longpole_server.errors import BadRequestError, TooLargeError
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.service.scrape_addresses import (
@@ -32,6 +37,9 @@ _MAX_NAME_CHARS = 200
 _MAX_VALUE_CHARS = 1_024
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_LABEL = "host"
+_SENDER_LABEL = "longpole_sender"
+# Spans come often, registrations seldom.
+_KNOWN_FOR_NS = 2 * 10**9
 
 
 class TargetReader(Protocol):
@@ -67,6 +75,7 @@ class Discovery:
         self._now_ns = now_ns
         self._lock = threading.Lock()
         self._agents: dict[str, tuple[int, ScrapingAgent]] = {}
+        self._recent: tuple[int, Sequence[ScrapeTarget]] = (0, ())
 
     def register(self, registration: Registration) -> int:
         """Keep the pages of a request for two weeks, and return how many their job has now.
@@ -85,6 +94,8 @@ class Discovery:
                 hint="they are forgotten two weeks after they were registered last",
             )
         self._writer.write_scrape_targets(targets)
+        with self._lock:
+            self._recent = (0, ())
         return sum(target.job_name == registration.job_name for target in known.values())
 
     def list_targets(self, agent: ScrapingAgent) -> list[ScrapeTarget]:
@@ -94,11 +105,34 @@ class Discovery:
             StoreError: The database failed.
         """
         others = self._remember(agent)
+        known = self._list_known()
         return [
-            target
-            for target in self._list_known()
+            _with_job(target, known)
+            for target in known
             if _belongs(target, agent) or (agent.is_local and _is_left_over(target, others))
         ]
+
+    def find_job(self, address: str) -> str:
+        """Return the job that works at an address, as pages registered from there tell, else "".
+
+        Raises:
+            StoreError: The database failed.
+        """
+        now_ns = self._now_ns()
+        with self._lock:
+            read_ns, known = self._recent
+        if now_ns - read_ns > _KNOWN_FOR_NS:
+            known = self._list_known()
+            with self._lock:
+                self._recent = (now_ns, known)
+        peer = normalise_address(address)
+        senders = {
+            target.labels[_SENDER_LABEL]
+            for target in known
+            if _SENDER_LABEL in target.labels
+            and peer in {target.labels[_SENDER_LABEL], host_of(target.target)}
+        }
+        return _name_job(senders.pop(), known) if len(senders) == 1 else ""
 
     def _list_known(self) -> Sequence[ScrapeTarget]:
         return self._reader.list_scrape_targets(self._now_ns() - EXPIRE_NS)
@@ -133,6 +167,29 @@ def _is_left_over(target: ScrapeTarget, others: Sequence[ScrapingAgent]) -> bool
     return not is_loopback(host_of(target.target)) and not any(
         _belongs(target, other) for other in others
     )
+
+
+def _name_job(sender: str, known: Sequence[ScrapeTarget]) -> str:
+    """Return the job of the only trainer that registered its page from an address, else "".
+
+    A page that was registered anew is another process's.
+    """
+    pages = [
+        target
+        for target in known
+        if target.job_name == rl_insight.TRAINER_JOB and target.labels.get(_SENDER_LABEL) == sender
+    ]
+    if len(pages) != 1:
+        return ""
+    return f"direct/{sender}/{pages[0].target}/{pages[0].seen_ns}"
+
+
+def _with_job(target: ScrapeTarget, known: Sequence[ScrapeTarget]) -> ScrapeTarget:
+    sender = target.labels.get(_SENDER_LABEL)
+    job = "" if sender is None else _name_job(sender, known)
+    if not job:
+        return target
+    return replace(target, labels={**target.labels, rl_insight.JOB_LABEL: job})
 
 
 def _key(target: ScrapeTarget) -> tuple[str, str, str, str]:
@@ -173,7 +230,13 @@ def _make_target(
     if is_loopback(host_of(target)) and not host:
         host = registration.host or ""
         sender = "" if host else normalise_address(registration.address)
-    return ScrapeTarget(registration.job_name, target, now_ns, dict(labels), host, sender)
+    kept = {name: value for name, value in labels.items() if name != _SENDER_LABEL}
+    address = normalise_address(registration.address)
+    # An agent says its node, and knows better.
+    is_direct = registration.host is None and not host
+    if address and is_direct and rl_insight.JOB_LABEL not in labels:
+        kept[_SENDER_LABEL] = address
+    return ScrapeTarget(registration.job_name, target, now_ns, kept, host, sender)
 
 
 def _check_text(what: str, text: str, max_chars: int, *, may_be_empty: bool = False) -> None:

@@ -80,6 +80,7 @@ def test_each_sample_of_the_agent_loop_is_a_trajectory_of_its_own_parts() -> Non
         assert (values["rl.reward.value"], values["rl.trajectory.turns"]) == (0.25, 2)
         assert (values["rl.policy.version.start"], values["rl.policy.version.end"]) == (0, 1)
         assert values["gen_ai.request.id"] == ["p0-engine"]
+        assert values["service.instance.id"] == "replica_3"
         assert samples["p9/0"].attributes["rl.trajectory.status"] == "error"
         parts = {span.name: span for span in receiver.spans() if span.parent == sample.span_id}
         assert parts.keys() == {"rl.generate", "rl.score"}

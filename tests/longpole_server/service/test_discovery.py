@@ -184,3 +184,38 @@ def test_pages_outlive_the_process(bench: ServiceBench):
     assert target == ScrapeTarget(
         "durable", "node-7:1", bench.clock.now_ns(), {"replica": "0"}, "", ""
     )
+
+
+def test_a_trainer_s_address_is_its_job_s_until_another_registers_from_there(
+    discovery: Discovery, shelf: Shelf
+):
+    register(discovery, "10.0.0.1:9092", job_name="trainer_metrics", address="10.0.0.1")
+    register(discovery, "10.0.0.1:31000", "10.0.0.2:31000", address="10.0.0.1")
+    first = discovery.find_job("10.0.0.1")
+    assert first
+    # Engines lie on the nodes of its ranks.
+    assert discovery.find_job("::ffff:10.0.0.2") == first
+    assert discovery.find_job("10.0.0.3") == ""
+    agent = ScrapingAgent("beside", frozenset(), is_local=True)
+    assert {target.labels["longpole_job"] for target in discovery.list_targets(agent)} == {first}
+    shelf.now_ns += MINUTE_NS
+    register(discovery, "10.0.0.1:9092", job_name="trainer_metrics", address="10.0.0.1")
+    again = discovery.find_job("10.0.0.1")
+    assert again and again != first
+    register(discovery, "10.0.0.1:9093", job_name="trainer_metrics", address="10.0.0.1")
+    assert discovery.find_job("10.0.0.1") == ""
+    assert all("longpole_job" not in target.labels for target in discovery.list_targets(agent))
+
+
+def test_two_trainings_on_one_node_are_not_told_apart_by_it(discovery: Discovery):
+    for address in ("10.0.0.1", "10.0.0.2"):
+        register(discovery, f"{address}:9092", job_name="trainer_metrics", address=address)
+        register(discovery, "10.0.0.9:31000", address=address, labels={"of": address})
+    assert discovery.find_job("10.0.0.9") != discovery.find_job("10.0.0.1")
+
+
+def test_what_an_agent_registers_is_left_to_the_agent(discovery: Discovery):
+    register(
+        discovery, "10.0.0.1:9092", job_name="trainer_metrics", host="node", address="10.0.0.1"
+    )
+    assert discovery.find_job("10.0.0.1") == ""

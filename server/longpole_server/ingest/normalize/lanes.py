@@ -3,6 +3,9 @@
 A step's end is known from the trainer: exactly from its `rl.loop` span, late from when its metrics
 appeared. A span belongs to the first step that ended after the span's middle. Where the end is
 known late, samples whose generation began after the step's update are the next one's.
+
+What a rank does may be told twice, by RL-Insight's client and by the process itself: then the
+process is believed.
 """
 
 from collections import OrderedDict, deque
@@ -11,8 +14,12 @@ from dataclasses import dataclass, field, replace
 from longpole.conventions import stages
 from longpole_server.model.records import Records, StageSpan
 
+# Role of a trainer's ranks: none that a ledger is made of, since these are told what to do.
+WORKER = "worker"
 _KNOWN_STEPS = 64
 _MAX_RUNS = 1024
+# Processes of a run that are remembered as telling of themselves.
+_MAX_PROCESSES = 65_536
 
 
 @dataclass(slots=True)
@@ -35,6 +42,8 @@ class _Run:
     # Ends of steps in order of time, and what waits for the end of its step.
     ends: list[_End] = field(default_factory=list["_End"])
     waiting: deque[StageSpan] = field(default_factory=deque[StageSpan])
+    # Process ids alone: a pod's name for its node is another than the agent's.
+    speakers: set[int] = field(default_factory=set[int])
 
 
 class LanePlacer:
@@ -48,6 +57,7 @@ class LanePlacer:
         self._max_waiting = max_waiting
         self._runs: OrderedDict[tuple[str, int], _Run] = OrderedDict()
         self.num_given_up = 0
+        self.num_repeated = 0
 
     @property
     def num_waiting(self) -> int:
@@ -63,6 +73,12 @@ class LanePlacer:
         if len(run.waiting) > self._max_waiting:
             run.waiting.popleft()
             self.num_given_up += 1
+
+    def note_speaker(self, run_id: str, attempt: int, pid: int) -> None:
+        """Remember that a process tells its own windows: a monitor's of it are left out."""
+        speakers = self._get_run((run_id, attempt)).speakers
+        if len(speakers) < _MAX_PROCESSES:
+            speakers.add(pid)
 
     def note_end(
         self, run_id: str, attempt: int, step: int, end_ns: int, into: Records, *, is_exact: bool
@@ -90,6 +106,9 @@ class LanePlacer:
                 run.waiting.append(span)
 
     def _place(self, run: _Run, span: StageSpan, into: Records) -> bool:
+        if span.role == WORKER and span.pid in run.speakers:
+            self.num_repeated += 1
+            return True
         middle_ns = (span.start_ns + span.end_ns) // 2
         end = next((end for end in run.ends if middle_ns < end.limit_ns(span)), None)
         if end is None:

@@ -62,9 +62,11 @@ class TraceLinks:
         )
 
     def note_sender(self, sender: Sender, attempt: Attempt, into: Records) -> None:
-        """Remember the run of a sender's job, if it speaks for a run."""
+        """Remember the run of a sender's job if it speaks for a run, else who speaks for itself."""
         if sender.names_run or sender.role == CONTROLLER:
             self.jobs.learn(sender.job, attempt.run_id, into, from_process=True)
+        if sender.pid and sender.role != CONTROLLER:
+            self.lanes.note_speaker(attempt.run_id, attempt.number, sender.pid)
 
     def note_window(self, kind: SpanKind, fact: SpanFact, attempt: Attempt, into: Records) -> None:
         """Remember the end of a step from its span."""

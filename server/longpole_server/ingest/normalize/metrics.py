@@ -16,8 +16,7 @@ from longpole_server.ingest.normalize.attempts import Attempt, Moments
 from longpole_server.ingest.normalize.engines import is_copy, make_engine_sample, name_series
 from longpole_server.ingest.normalize.hardware import HardwarePivot, NetworkRates, is_hardware
 from longpole_server.ingest.normalize.jobs import ROLLOUT, JobBook
-from longpole_server.ingest.normalize.lanes import LanePlacer
-from longpole_server.ingest.normalize.monitor_spans import WORKER
+from longpole_server.ingest.normalize.lanes import WORKER, LanePlacer
 from longpole_server.ingest.normalize.points import NumberPoint, label_name, read_points
 from longpole_server.ingest.normalize.sender import CONTROLLER, Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard

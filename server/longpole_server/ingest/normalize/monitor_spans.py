@@ -14,13 +14,11 @@ from longpole_server.ingest.normalize.attempts import Moments
 from longpole_server.ingest.normalize.attributes import Values, get_int, get_text
 from longpole_server.ingest.normalize.identity import find_run_id, make_addressable
 from longpole_server.ingest.normalize.jobs import ROLLOUT, JobBook
-from longpole_server.ingest.normalize.lanes import LanePlacer
+from longpole_server.ingest.normalize.lanes import WORKER, LanePlacer
 from longpole_server.ingest.normalize.sender import Sender
 from longpole_server.ingest.normalize.spans import SpanFact, get_iteration
 from longpole_server.model.records import UNKNOWN_STEP, Records, StageSpan, TrajectoryRecord
 
-# Of ranks of a trainer: no role that a ledger is made of, since these are told what to do.
-WORKER = "worker"
 _PROCESS_ID = "process_id"
 _GENERATE_SUFFIX = "_generate"
 _STATUSES: Mapping[str, str] = {

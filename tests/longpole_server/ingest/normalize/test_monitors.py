@@ -105,3 +105,24 @@ def test_sessions_of_agent_frameworks_are_samples() -> None:
     assert (sample.run_id, sample.step, sample.group_id) == ("proj/ppo", 4, "u3")
     assert sample.trajectory_id == "4/experiment=ppo/sample=3/session=1/traj=0"
     assert sample.status == "success"
+
+
+def test_a_rank_that_tells_its_own_windows_is_not_told_twice() -> None:
+    feed = Feed()
+    show(feed, 1, 10.0)
+    worker = otlp.resource(
+        {
+            "service.name": "longpole",
+            "rl.role": "hybrid",
+            "host.name": "trainer-pod",
+            "process.pid": 77,
+            "longpole.job": "ray/s/01",
+        }
+    )
+    own = otlp.span("rl.train", 11.0, 12.0, {"rl.stage": "actor_update"})
+    feed.traces(worker, [own], at_s=12.2)
+    feed.traces(hub(), [lane("actor_update", 11.0, 12.0)], at_s=16.0)
+    other = lane("actor_update", 11.0, 12.0, process_id="78")
+    records = feed.traces(hub(), [other], at_s=16.0)
+    records = show(feed, 2, 17.0)
+    assert [span.pid for span in records.stage_spans if span.role == "worker"] == [78]

@@ -199,7 +199,8 @@ def test_pipelines_of_another_system_are_steps_with_their_direct_children() -> N
     feed.traces(sender, spans, at_s=14)
     records = feed.traces(sender, [pipeline], at_s=20)
 
-    assert windows(records.stage_spans) == [("step", 6), ("gen", 6), ("update_weights", 6)]
+    stages = ["step", "gen", "update_weights", "sleep_wake"]
+    assert windows(records.stage_spans) == [(stage, 6) for stage in stages]
     assert [start.run_id for start in records.run_starts] == ["driver@node0"]
 
 

@@ -1,14 +1,16 @@
 import asyncio
+import pickle
 from types import SimpleNamespace
 
 from verl.utils.profiler import simple_timer
-from verl.workers.rollout.llm_server import LLMServerClient
+from verl.workers.rollout.llm_server import LLMServerManager
 
 
 class AgentLoopWorker:
     def __init__(self, config):
         self.config = config
-        self.client = LLMServerClient()
+        # It comes from the controller's process.
+        self.client = pickle.loads(pickle.dumps(LLMServerManager().get_client()))
 
     async def generate_sequences(self, prompts):
         runs = [
