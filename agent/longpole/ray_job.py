@@ -31,3 +31,21 @@ def find_ray_job(environ: Mapping[str, str], root: Path = Path("/")) -> str:
         if argument.startswith(_SESSION):
             return f"{RAY_JOB_PREFIX}{argument.removeprefix(_SESSION)}/{job}"
     return ""
+
+
+def find_ray_job_of(pid: int, proc: Path = Path("/proc")) -> str:
+    """Return the Ray job of another process of this node, "" when it has none or keeps it secret.
+
+    A process in a container names its raylet by the container's numbers: it is looked up there.
+
+    Args:
+        pid: The process, as this one sees it.
+        proc: Where the system shows processes.
+    """
+    try:
+        entries = (proc / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    pairs = (entry.decode("utf-8", "replace").partition("=") for entry in entries)
+    environ = {name: value for name, _, value in pairs if name in {_JOB, _RAYLET}}
+    return find_ray_job(environ, proc / str(pid) / "root") or find_ray_job(environ, proc.parent)

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import random
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from longpole_agent.batch import PROTOBUF, Batch, Signal
 from longpole_agent.clock import SystemClock
 from longpole_agent.config import Config
 from longpole_agent.counters import Counters
-from longpole_agent.encode import MetricsEncoder
+from longpole_agent.encode import MetricsEncoder, encode_lanes
 from longpole_agent.errors import ConfigError, DiskError
 from longpole_agent.forward import Forwarder
 from longpole_agent.identity import load_origin, write_atomically
@@ -36,10 +37,13 @@ from longpole_agent.sources.own import OwnSource
 from longpole_agent.sources.owners import ProcessOwners
 from longpole_agent.sources.pages import HttpPages
 from longpole_agent.sources.pod_resources import PodResourcesSource
+from longpole_agent.sources.ray.lanes import TitleLane
+from longpole_agent.sources.ray.processes import ProcessTable
+from longpole_agent.sources.ray.source import RaySource
 from longpole_agent.sources.scraping import ScrapeSource
 from longpole_agent.sources.simulated import SimulatedSource
 from longpole_agent.sources.source import Point, Source
-from longpole_agent.targets import TargetList
+from longpole_agent.targets import RAY_JOB, TargetList
 from longpole_agent.upstream import HttpUpstream
 
 _log = logging.getLogger(__name__)
@@ -47,6 +51,8 @@ _log = logging.getLogger(__name__)
 # Small, so that opening the spool and dropping from it stay cheap.
 _SEGMENT_BYTES = 4 << 20
 _DRAIN_S = 5.0
+# A page names each worker several times.
+_RAY_PAGE_BYTES = 32 << 20
 # Decoded off the event loop when larger or compressed.
 _DECODE_INLINE_BYTES = 64 * 1024
 
@@ -78,7 +84,7 @@ class Agent:
         self._intake = Intake(self._spool, self._forwarder.wake)
         self._peers = ProcessPeers(config.host_name)
         self._targets = TargetList(
-            config.scrape_targets,
+            [each for each in config.scrape_targets if each.job != RAY_JOB],
             HttpServerApi(config.server, config.token),
             config.host_name,
             list_addresses,
@@ -184,6 +190,10 @@ class Agent:
             sources.append(SimulatedSource(config.simulated_gpus))
         if not config.no_scrape:
             sources.append(self._scraping)
+        if not config.no_ray:
+            fetch = None if config.no_scrape else HttpPages(max_bytes=_RAY_PAGE_BYTES)
+            pages = [each.address for each in config.scrape_targets if each.job == RAY_JOB]
+            sources.append(RaySource(ProcessTable(), fetch, self._publish_lanes, pages))
         return sources
 
     async def _listen(self) -> None:
@@ -230,6 +240,11 @@ class Agent:
     def _publish(self, points: list[Point]) -> None:
         body = self._encoder.encode(points)
         batch = Batch("metrics", body, PROTOBUF, "", self._origin)
+        self._intake.store(batch).add_done_callback(self._count_unstored)
+
+    def _publish_lanes(self, lanes: Sequence[TitleLane]) -> None:
+        body = encode_lanes(lanes, self._config.host_name)
+        batch = Batch("traces", body, PROTOBUF, "", self._origin)
         self._intake.store(batch).add_done_callback(self._count_unstored)
 
     def _count_unstored(self, stored: "Future[int]") -> None:

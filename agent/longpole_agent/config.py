@@ -35,6 +35,7 @@ class Config:
     scrape_interval_s: float
     no_nvml: bool
     no_gpm: bool
+    no_ray: bool
     record_nvml: Path | None
     nvml_retry_s: float
     pod_resources_socket: Path | None
@@ -122,6 +123,7 @@ _FLAGS = {
     "require-otlp": "exit with status 2 when a port is taken",
     "no-scrape": "scrape no Prometheus pages",
     "no-nvml": "do not look for NVIDIA GPUs",
+    "no-ray": "do not look at Ray's workers and at its page",
     "no-gpm": "leave NVIDIA's activity counters to somebody else (DCGM)",
 }
 _TRUE = frozenset({"1", "true", "yes", "on"})

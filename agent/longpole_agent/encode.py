@@ -1,10 +1,12 @@
-"""Points to an OTLP metrics request."""
+"""Points to an OTLP metrics request, windows of titles to one of traces."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     AggregationTemporality,
@@ -13,13 +15,18 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     NumberDataPoint,
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from longpole import __version__
 from longpole.conventions.attributes import HOST_NAME, PROCESS_PID, SERVICE_NAME
+from longpole.conventions.ray_titles import LANE_PREFIX
+from longpole.conventions.rl_insight import JOB, LANE, STATE
+from longpole_agent.sources.ray.lanes import TitleLane
 from longpole_agent.sources.source import Attributes, Point
 
 _SCOPE = "longpole.agent"
 _SERVICE = "longpole-agent"
+_RAY_SERVICE = "ray"
 
 
 class MetricsEncoder:
@@ -67,6 +74,44 @@ class MetricsEncoder:
             return self._resource
         named = (*resource, (HOST_NAME, self._host_name))
         return Resource(attributes=_encode_attributes(named))
+
+
+def encode_lanes(lanes: Iterable[TitleLane], host_name: str) -> bytes:
+    """Return one `ExportTraceServiceRequest` with a span per window, under its worker's job.
+
+    The same window has the same ids, whoever sends it again.
+    """
+    request = ExportTraceServiceRequest()
+    spans: dict[str, list[Span]] = {}
+    for lane in lanes:
+        spans.setdefault(lane.job, []).append(_encode_lane(lane, host_name))
+    for job, of_job in spans.items():
+        named: Attributes = ((SERVICE_NAME, _RAY_SERVICE), (HOST_NAME, host_name), (JOB, job))
+        resource_spans = request.resource_spans.add(
+            resource=Resource(attributes=_encode_attributes(named))
+        )
+        resource_spans.scope_spans.add(
+            scope=InstrumentationScope(name=_SCOPE, version=__version__), spans=of_job
+        )
+    return request.SerializeToString()
+
+
+def _encode_lane(lane: TitleLane, host_name: str) -> Span:
+    identity = f"{host_name}/{lane.job}/{lane.pid}/{lane.start_ns}"
+    digest = hashlib.sha256(identity.encode()).digest()
+    attributes: Attributes = (
+        (LANE, f"{LANE_PREFIX}{lane.pid}"),
+        (STATE, lane.title),
+        ("process_id", lane.pid),
+    )
+    return Span(
+        trace_id=digest[:16],
+        span_id=digest[16:24],
+        name=lane.title,
+        start_time_unix_nano=lane.start_ns,
+        end_time_unix_nano=lane.end_ns,
+        attributes=_encode_attributes(attributes),
+    )
 
 
 def _begin_metric(point: Point) -> Metric:

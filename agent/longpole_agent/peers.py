@@ -12,7 +12,7 @@ from typing import Protocol
 
 import psutil
 
-from longpole.ray_job import find_ray_job
+from longpole.ray_job import find_ray_job_of
 
 _TABLE_AGE_S = 1.0
 _MAX_REMEMBERED = 1024
@@ -131,7 +131,7 @@ def name_job_of(node: str, pid: int) -> str:
     """Return the job of a process: its Ray job, else the process itself; "" when it has gone."""
     try:
         process = psutil.Process(pid)
-        ray_job = find_ray_job(process.environ())
+        ray_job = find_ray_job_of(pid)
         return ray_job or f"process/{node}/{pid}/{int(process.create_time() * 1000)}"
     except (psutil.Error, OSError):
         return ""

@@ -18,6 +18,8 @@ from longpole_agent.server_api import ServerApi, ServerUnreachableError
 _log = logging.getLogger(__name__)
 
 MAX_TARGETS = 256
+# Static pages under this job are raylets'.
+RAY_JOB = "ray"
 _MAX_PENDING = 100
 _EVERY_S = 10.0
 _RETRY_S = 2.0

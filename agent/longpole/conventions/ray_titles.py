@@ -14,6 +14,8 @@ from types import MappingProxyType
 from longpole.conventions import stages
 
 PREFIX = "ray::"
+# Lanes that are made of titles, and thus estimates.
+LANE_PREFIX = "title_"
 # A GPU that processes of several roles share.
 MIXED_ROLE = "hybrid"
 
@@ -71,6 +73,11 @@ _STAGE_OF_METHOD: Mapping[str, str] = MappingProxyType(
         "wake_up": stages.SLEEP_WAKE,
     }
 )
+
+
+def is_title(name: str) -> bool:
+    """Tell whether a window's name is a title, so that the window is an estimate."""
+    return name.startswith(PREFIX)
 
 
 def class_of(title: str) -> str:

@@ -1,16 +1,23 @@
-"""To which job and which pod a process of this node belongs, from `/proc`."""
+"""Whose a process of this node is and what it says it does, from `/proc`."""
 
 import logging
 import re
 from pathlib import Path
 
 from longpole.conventions import attributes as names
+from longpole.conventions.gpus import PROCESS_RANK, PROCESS_TITLE
+from longpole.conventions.ray_titles import PREFIX
 from longpole.pod import find_pod_uid
+from longpole.ranks import read_rank
 from longpole_agent.sources.source import Attributes
 
 _log = logging.getLogger(__name__)
 
-_VARIABLES = {b"SLURM_JOB_ID": names.SLURM_JOB_ID, b"RAY_JOB_ID": names.RAY_JOB_ID}
+_VARIABLES = {"SLURM_JOB_ID": names.SLURM_JOB_ID, "RAY_JOB_ID": names.RAY_JOB_ID}
+# Of workers that Ray started before any job wanted one.
+_NO_RAY_JOB = "ffffffff"
+# verl tells its workers their rank, in a group of its own.
+_VERL_GROUP = "WG_PREFIX"
 # Slurm names the job in the control group too, which a process that changes its title keeps.
 _SLURM_GROUP = re.compile(r"/slurm\S*?/job_(\d+)(?:/|$)", re.MULTILINE)
 _MAX_TEXT_CHARS = 128
@@ -33,8 +40,15 @@ class ProcessOwners:
         self._has_complained = False
 
     def find(self, pid: int) -> Attributes:
-        """Return `slurm.job.id`, `ray.job.id` and `k8s.pod.uid` of a process, as far as known."""
+        """Return the job, pod and rank of a process and, under Ray, its title now.
+
+        As far as known: `slurm.job.id`, `ray.job.id`, `k8s.pod.uid`, `process.rank`,
+        `process.title`.
+        """
         directory = self._proc / str(pid)
+        return (*self._find_owner(pid, directory), *_read_title(directory))
+
+    def _find_owner(self, pid: int, directory: Path) -> Attributes:
         try:
             started = _read_start(directory)
         except (OSError, IndexError):
@@ -50,14 +64,14 @@ class ProcessOwners:
         return owner
 
     def _look_up(self, directory: Path) -> Attributes:
-        found: dict[str, str] = {}
+        found: dict[str, str | int] = {}
         groups = _read_groups(directory / "cgroup")
         if (job := _SLURM_GROUP.search(groups)) is not None:
             found[names.SLURM_JOB_ID] = job[1]
         if (uid := find_pod_uid(groups)) is not None:
             found[names.K8S_POD_UID] = uid
         try:
-            found.update(_read_jobs(directory / "environ"))
+            found.update(_read_environment(directory / "environ"))
         except PermissionError:
             self._complain(directory)
         except OSError:
@@ -88,15 +102,34 @@ def _read_groups(path: Path) -> str:
         return ""
 
 
-def _read_jobs(path: Path) -> dict[str, str]:
-    """Return the jobs that an environment names.
+def _read_environment(path: Path) -> dict[str, str | int]:
+    """Return the jobs and the rank that an environment names.
 
     Raises:
         OSError: It cannot be read.
     """
-    found: dict[str, str] = {}
+    environ: dict[str, str] = {}
     for entry in path.read_bytes().split(b"\0"):
-        variable, _, value = entry.partition(b"=")
-        if value and variable in _VARIABLES:
-            found[_VARIABLES[variable]] = value.decode("utf-8", "replace")[:_MAX_TEXT_CHARS]
+        variable, _, value = entry.decode("utf-8", "replace").partition("=")
+        if value:
+            environ[variable] = value
+    found: dict[str, str | int] = {
+        attribute: environ[variable][:_MAX_TEXT_CHARS]
+        for variable, attribute in _VARIABLES.items()
+        if variable in environ and environ[variable] != _NO_RAY_JOB
+    }
+    rank = read_rank(environ)
+    if rank is None and _VERL_GROUP in environ and environ.get("RANK", "").isdecimal():
+        rank = int(environ["RANK"])
+    if rank is not None:
+        found[PROCESS_RANK] = rank
     return found
+
+
+def _read_title(directory: Path) -> Attributes:
+    try:
+        first = (directory / "cmdline").read_bytes().partition(b"\0")[0]
+    except OSError:
+        return ()
+    title = first.decode("utf-8", "replace").rstrip()[:_MAX_TEXT_CHARS]
+    return ((PROCESS_TITLE, title),) if title.startswith(PREFIX) else ()

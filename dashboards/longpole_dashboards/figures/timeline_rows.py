@@ -145,6 +145,14 @@ def draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -
     return _one_row("sync phases")
 
 
+_ESTIMATE_SHADE = 0.45
+
+
+def _describe_lane(lane: StageLane) -> str:
+    told = ", estimated from the title of its process" if lane.is_estimate else ""
+    return f"{lane.role} on {lane.host}{told}"
+
+
 def lane_names(lanes: Sequence[StageLane]) -> list[str]:
     """Return the processes of lanes, in the order they appear."""
     return list(dict.fromkeys(f"{lane.role} {lane.host}/{lane.pid}" for lane in lanes))
@@ -165,13 +173,20 @@ def draw_lanes(figure: go.Figure, view: StepView, yaxis: str) -> dict[str, Any]:
                 customdata=plotted(
                     [
                         [
-                            f"{lane.role} on {lane.host}",
+                            _describe_lane(lane),
                             format_duration((lane.end_ns - lane.start_ns) / 1e9),
                         ]
                         for lane in own
                     ]
                 ),
-                marker={"color": stage_colour(stage)},
+                marker={
+                    "color": [
+                        translucent(stage_colour(stage), _ESTIMATE_SHADE)
+                        if lane.is_estimate
+                        else stage_colour(stage)
+                        for lane in own
+                    ]
+                },
                 hovertemplate=f"<b>{label}</b>  %{{customdata[1]}}<br>%{{customdata[0]}}"
                 "<extra></extra>",
             )

@@ -126,7 +126,12 @@ class SyncPhase:
 
 @dataclass(frozen=True, slots=True)
 class StageLane:
-    """A stage window of another process than the ledger's: shown as a lane, never added."""
+    """A stage window of another process than the ledger's: shown as a lane, never added.
+
+    Attributes:
+        is_estimate: Whether it is only what the title of the process hinted at, looked at once a
+            second.
+    """
 
     stage: str
     role: str
@@ -134,3 +139,4 @@ class StageLane:
     pid: int
     start_ns: int
     end_ns: int
+    is_estimate: bool = False

@@ -111,3 +111,31 @@ def test_a_real_process_of_somebody_else_as_nobody_sees_it() -> None:
         )
     assert done.stdout == "() ()\n"
     assert done.stderr.count("no permission to read") == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8"}, 3),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, 2),
+        # As verl starts its workers under Ray.
+        ({"RANK": "0", "WORLD_SIZE": "1", "WG_PREFIX": "UnERSG", "RAY_RAYLET_PID": "7"}, 0),
+        # A platform that counts nodes in the variables that a Ray worker inherits.
+        ({"RANK": "1", "WORLD_SIZE": "4", "RAY_RAYLET_PID": "7"}, None),
+        ({"RANK": "x", "WORLD_SIZE": "4"}, None),
+    ],
+)
+def test_the_rank_of_a_process(tmp_path: Path, environ: dict[str, str], rank: int | None) -> None:
+    entries = "\0".join(f"{name}={value}" for name, value in environ.items())
+    FakeProc(tmp_path).write(4, 5, entries.encode())
+    assert dict(ProcessOwners(tmp_path).find(4)).get("process.rank") == rank
+
+
+def test_the_title_of_a_ray_worker_is_read_each_time(tmp_path: Path) -> None:
+    directory = FakeProc(tmp_path).write(4, 5, b"RAY_JOB_ID=ffffffff\0")
+    owners = ProcessOwners(tmp_path)
+    for title in ("ray::WorkerDict.update_actor", "ray::WorkerDict"):
+        (directory / "cmdline").write_bytes(title.encode() + b"   \0\0")
+        assert owners.find(4) == (("process.title", title),)
+    (directory / "cmdline").write_bytes(b"python\0train.py\0")
+    assert owners.find(4) == ()

@@ -107,6 +107,20 @@ def test_other_processes_are_lanes_of_their_own() -> None:
     assert "rollout node-a2" in labels(draw(replace(view, detail=detail)))
 
 
+def test_a_lane_that_is_an_estimate_says_so() -> None:
+    view = make_view()
+    lane = StageLane("gen", "worker", "node-a2", 7, view.step.start_ns, view.step.start_ns + S)
+    guessed = replace(lane, pid=8, is_estimate=True)
+    figure = draw(replace(view, detail=replace(view.detail, lanes=(lane, guessed))))
+    (bar,) = (
+        trace
+        for trace in figure.data
+        if trace.customdata is not None and "worker on node-a2" in str(trace.customdata)
+    )
+    assert ["estimated" in text[0] for text in bar.customdata] == [False, True]
+    assert bar.marker.color[0] != bar.marker.color[1]
+
+
 def test_the_open_step_ends_now() -> None:
     view = make_view(step=31)
     figure = draw(view)

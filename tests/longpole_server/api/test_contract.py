@@ -435,7 +435,7 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "StepDocument": STEP_KEYS,
         "OutsideStage": keys("stage duration_s start_ns end_ns"),
         "Gap": keys("start_ns end_ns stage role gpu_count gpu_seconds"),
-        "StageLane": keys("stage role host pid start_ns end_ns"),
+        "StageLane": keys("stage role host pid start_ns end_ns is_estimate"),
         "SyncPhase": keys("phase start_ns end_ns"),
         "NoteDocument": keys("code severity summary metric from to"),
         "ImportDocument": keys("run_id batch_id num_steps is_derived"),

@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field, replace
 
 from longpole.conventions import stages
+from longpole.conventions.ray_titles import is_title
 from longpole_server.model.records import Records, StageSpan
 
 # Role of a trainer's ranks: none that a ledger is made of, since these are told what to do.
@@ -113,7 +114,7 @@ class LanePlacer:
         end = next((end for end in run.ends if middle_ns < end.limit_ns(span)), None)
         if end is None:
             return False
-        if span.stage == stages.UPDATE_ACTOR:
+        if span.stage == stages.UPDATE_ACTOR and not is_title(span.name):
             end.updated_ns = max(end.updated_ns or 0, span.end_ns)
         into.stage_spans.append(replace(span, step=end.step))
         return True

@@ -1,5 +1,7 @@
 """Spans of RL-Insight's client: states of ranks and replicas, and agent-loop sessions.
 
+Agents tell alike what the titles of Ray's workers hint at (`ray_titles`).
+
 All trainings call themselves alike. A span belongs to the run that it names, else to the run of its
 sender's job; one without either stays in the raw spans alone, rather than in a wrong run.
 """
@@ -8,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from longpole.conventions import attributes as names
-from longpole.conventions import rl_insight, stages
+from longpole.conventions import ray_titles, rl_insight, stages
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Moments
 from longpole_server.ingest.normalize.attributes import Values, get_int, get_text
@@ -84,7 +86,8 @@ def _find_role(values: Values) -> str:
     lane = get_text(values, rl_insight.LANE) or ""
     if lane.startswith(rl_insight.REPLICA_LANE_PREFIX):
         return ROLLOUT
-    return WORKER if lane.startswith(rl_insight.RANK_LANE_PREFIX) else "agent_loop"
+    is_worker = lane.startswith((rl_insight.RANK_LANE_PREFIX, ray_titles.LANE_PREFIX))
+    return WORKER if is_worker else "agent_loop"
 
 
 def _make_lane(fact: SpanFact, run_id: str, attempt: int, sender: Sender) -> StageSpan:
@@ -107,6 +110,8 @@ def _make_lane(fact: SpanFact, run_id: str, attempt: int, sender: Sender) -> Sta
 
 
 def _name_stage(state: str) -> str:
+    if ray_titles.is_title(state):
+        return ray_titles.stage_of_title(state) or state
     if state.endswith(_GENERATE_SUFFIX):
         return stages.GEN
     return stages.stage_of(state) or state

@@ -126,3 +126,31 @@ def test_a_rank_that_tells_its_own_windows_is_not_told_twice() -> None:
     records = feed.traces(hub(), [other], at_s=16.0)
     records = show(feed, 2, 17.0)
     assert [span.pid for span in records.stage_spans if span.role == "worker"] == [78]
+
+
+def title_lane(title: str, start_s: float, end_s: float) -> Span:
+    named = {"state_name": title, "state_lane_id": "title_8", "process_id": 8}
+    return otlp.span(title, start_s, end_s, named)
+
+
+def workers(job: str = "ray/s/01") -> Resource:
+    return otlp.resource({"service.name": "ray", "host.name": "node0", "longpole.job": job})
+
+
+def test_titles_of_workers_are_lanes_of_their_jobs_run_and_lead_nothing() -> None:
+    feed = Feed()
+    update = title_lane("ray::WorkerDict.actor_rollout_update_actor", 4, 8)
+    assert feed.traces(workers(), [update], at_s=8).stage_spans == [], (
+        "of which run, in which step?"
+    )
+    (span,) = show(feed, 1, 10).stage_spans
+    assert (span.run_id, span.step, span.stage, span.role) == (
+        "proj/ppo", 1, "update_actor", "worker",
+    )  # fmt: skip
+    assert (span.name, span.pid) == ("ray::WorkerDict.actor_rollout_update_actor", 8)
+
+
+def test_titles_of_workers_of_no_run_make_none() -> None:
+    records = Feed().traces(workers(), [title_lane("ray::CPUServer.generate", 1, 2)], at_s=2)
+    assert place_of(records) == set()
+    assert len(records.raw_spans) == 1
