@@ -29,8 +29,7 @@ _CONFIDENCE = {
 }
 # Where no family dominates there is nothing inside to agree.
 _CONFIDENCE_OF_BALANCE = {
-    "medium": "no share is near the limit",
-    "low": "the largest share is near the limit",
+    "low": "shares alone say so, and where none dominates nothing inside could agree",
 }
 # What evidence is compared with, in words.
 _COMPARED = {"threshold": "limit", "baseline": "usual", "peer": "peer", "share": "second"}
@@ -93,7 +92,7 @@ def _verdict(document: Document) -> Iterator[str]:
         line += f", because of {cause}"
     yield line
     if confidence:
-        words = _CONFIDENCE_OF_BALANCE if code == BALANCED else _CONFIDENCE
+        words = _CONFIDENCE | (_CONFIDENCE_OF_BALANCE if code == BALANCED else {})
         yield from _wrap(f"{confidence}: {words[confidence]}", "Sure     ")
     if code is not None:
         yield from _wrap(_gain(document), "Gain     ")

@@ -26,8 +26,6 @@ from longpole_server.diagnosis.wording import label, percent, seconds
 from longpole_server.model.diagnosis import Evidence, NextLook, Reference, Sources
 from longpole_server.model.step import Confidence
 
-# How near the largest share may come to dominance before `balanced` is uncertain.
-_NEAR_DOMINANCE = 0.02
 _TRAINER_STARVED = "async.trainer_starved"
 _ROLLOUT_STARVED = "async.rollout_starved"
 # What is less than this a step is not worth a sentence.
@@ -195,8 +193,6 @@ def _name_sources(view: View, rules: Sequence[Rule], evidence: Sequence[Evidence
 
 def _decide_balanced(view: View, standing: Standing) -> Decision:
     ranked = [(family, share) for family, share in standing.ranked() if share > 0]
-    limit = view.limits["dominance.share"]
-    near = bool(ranked) and ranked[0][1] > limit - _NEAR_DOMINANCE
     # What is validated and saved within the step takes its share too, under a limit of its own.
     inside = view.seconds(*stages_of(OUTSIDE, view)) / view.step_s if view.step_s else 0.0
     if inside > 0:
@@ -222,7 +218,8 @@ def _decide_balanced(view: View, standing: Standing) -> Decision:
     return Decision(
         BALANCED,
         None,
-        "low" if near else "medium",
+        # By shares alone, which are the outer measurement.
+        "low",
         f"No side is the one to wait for: of each {seconds(view.step_s)} step, {listed}.",
         None,
         rows,

@@ -8,6 +8,28 @@ from longpole_server.diagnosis.wording import percent
 END_THRESHOLDS = ("rollout.end.ratio", "rollout.end.sample_ratio", "rollout.end.span_ratio")
 
 
+END_FORMULA = (
+    "half of what gen would end earlier by without it; at most all of that, at least what it would "
+    "end earlier by if no sample spent more on it than the usual one (the median; from aggregates, "
+    "the mean)"
+)
+
+
+def estimate_end(
+    all_s: float | None, half_s: float | None, usual_s: float | None
+) -> Recoverable | None:
+    """Return what less of one kind of work gives back, None when it is not known.
+
+    Args:
+        all_s: How much earlier gen would end without it.
+        half_s: At half of it.
+        usual_s: If no sample spent more on it than the usual one.
+    """
+    if all_s is None:
+        return None
+    return Recoverable.around(all_s / 2 if half_s is None else half_s, usual_s or 0.0, all_s)
+
+
 def prove_end(
     view: View, metric: str, of_end: float | None, recoverable: Recoverable | None, spent: str
 ) -> Proof | None:

@@ -114,7 +114,11 @@ def _tells_most(steps: StepTable, name: str) -> bool:
 
 
 def _fit(past: StepTable, name: str) -> _Line:
-    """Fit seconds = base + slope x work, both 0 or more, through the medians (Theil and Sen)."""
+    """Fit seconds = base + slope x work, both 0 or more, through medians.
+
+    The slope is the median of those between any two steps (Theil and Sen), weighted by how far
+    these lie apart: of steps with nearly the same work, noise alone makes the slope.
+    """
     rows = _usable(past, name)
     work, seconds = past.column(name)[rows], past.seconds_of(stages.GEN)[rows]
     first, second = np.triu_indices(len(work), 1)
@@ -122,8 +126,9 @@ def _fit(past: StepTable, name: str) -> _Line:
     first, second = first[apart], second[apart]
     slope = 0.0
     if len(first):
-        slope = float(np.median((seconds[second] - seconds[first]) / (work[second] - work[first])))
-    slope = max(0.0, slope)
+        across = work[second] - work[first]
+        rises = (seconds[second] - seconds[first]) / across
+        slope = max(0.0, _weighted_median(rises, np.abs(across)))
     base_s = float(np.median(seconds - slope * work))
     if base_s < 0:
         base_s, slope = 0.0, float(np.median(seconds / work))
@@ -136,6 +141,12 @@ def _fit(past: StepTable, name: str) -> _Line:
         float(work.max()),
         _scatter(seconds / expected_s) * math.sqrt(freedom),
     )
+
+
+def _weighted_median(values: Column, weights: Column) -> float:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def _scatter(ratios: Column) -> float:

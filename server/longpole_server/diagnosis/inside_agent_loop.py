@@ -36,8 +36,14 @@ def look_into_agent_loop(scalars: Mapping[str, float], gen_s: float | None) -> I
         score_of_end=divide(slowest_score, slowest_s),
         tool_saving_s=_shorter_by(slowest_tool, slowest_s, generate_max),
         half_tool_saving_s=_shorter_by(slowest_tool, slowest_s, generate_max, part=0.5),
+        usual_tool_saving_s=_beyond_mean(
+            slowest_tool, read("tool_calls/mean"), slowest_s, generate_max
+        ),
         score_saving_s=_shorter_by(slowest_score, slowest_s, generate_max),
         half_score_saving_s=_shorter_by(slowest_score, slowest_s, generate_max, part=0.5),
+        usual_score_saving_s=_beyond_mean(
+            slowest_score, read("compute_score/mean"), slowest_s, generate_max
+        ),
         preempted_most=_largest(read("num_preempted/max"), read("slowest/num_preempted")),
         tokens_per_s=divide(mean_tokens, read("generate_sequences/mean")),
     )
@@ -47,6 +53,15 @@ def look_into_agent_loop(scalars: Mapping[str, float], gen_s: float | None) -> I
 
 def _largest(*values: float | None) -> float | None:
     return max((value for value in values if value is not None), default=None)
+
+
+def _beyond_mean(
+    spent_s: float | None, mean_s: float | None, slowest_s: float, others_s: float
+) -> float | None:
+    """Return what the slowest sample saves if it spends no more than the mean one."""
+    if spent_s is None or mean_s is None:
+        return None
+    return _shorter_by(max(0.0, spent_s - mean_s), slowest_s, others_s)
 
 
 def _shorter_by(

@@ -28,7 +28,7 @@ class InsideGen:
         tool_of_end, score_of_end, queue_of_end: Part of the last-finishing samples' time in
             tools, in scoring, in the engines' queues.
         tool_saving_s, score_saving_s: How much earlier gen would end without it; `half_tool_...`
-            at half of it.
+            at half of it; `usual_tool_...` if no sample spent more on it than the usual one.
         queue_ratio: Part of all samples' time in the engines' queues.
         recomputed_ratio: Tokens computed twice after preemption, as a part of those generated,
             when a preempted sample has half of its answer behind it; `_low` and `_high` a quarter
@@ -42,6 +42,7 @@ class InsideGen:
         replica_ratio: Seconds a token of the slowest replica over the median of the others.
         replica_length_ratio: Mean tokens of its samples over those of all.
         replica_saving_s: How much earlier gen would end at the others' pace.
+        num_replicas: Replicas that samples name.
         queue_s, other_queue_s: Seconds that a mean sample waits at the replica with the longest
             queue, and at the others.
         span_s: First start to last end of the samples.
@@ -58,8 +59,10 @@ class InsideGen:
     queue_of_end: float | None = None
     tool_saving_s: float | None = None
     half_tool_saving_s: float | None = None
+    usual_tool_saving_s: float | None = None
     score_saving_s: float | None = None
     half_score_saving_s: float | None = None
+    usual_score_saving_s: float | None = None
     queue_ratio: float | None = None
     recomputed_ratio: float | None = None
     recomputed_ratio_low: float | None = None
@@ -74,6 +77,7 @@ class InsideGen:
     replica_ratio: float | None = None
     replica_length_ratio: float | None = None
     replica_saving_s: float | None = None
+    num_replicas: float | None = None
     queue_s: float | None = None
     other_queue_s: float | None = None
     span_s: float | None = None
@@ -84,11 +88,12 @@ class InsideGen:
     def leaves_preemption_open(self, limit: float) -> bool:
         """Tell whether preempted work may reach a limit, though what is told of it does not.
 
-        Samples were preempted of which nobody tells more; or it depends on how much of an answer a
+        Nobody tells how often samples were preempted; or it depends on how much of an answer a
         preempted sample had behind it.
         """
         if self.recomputed_ratio is None:
-            return (self.preempted_most or 0.0) > 0
+            # The most preempted one of all stands for them where it was not preempted at all.
+            return self.preempted_most is None or self.preempted_most != 0
         high = self.recomputed_ratio_high
         return high is not None and high >= limit > self.recomputed_ratio
 

@@ -61,8 +61,10 @@ def look_into_samples(
         queue_of_end=_part_of(durations_s[end], queue_s[end]),
         tool_saving_s=_saving_without(samples, tool_s),
         half_tool_saving_s=_saving_without(samples, tool_s / 2),
+        usual_tool_saving_s=_saving_without(samples, _beyond_usual(tool_s)),
         score_saving_s=_saving_without(samples, score_s),
         half_score_saving_s=_saving_without(samples, score_s / 2),
+        usual_score_saving_s=_saving_without(samples, _beyond_usual(score_s)),
         queue_ratio=_part_of(durations_s, queue_s),
         tokens_per_s=float(np.median(rates)) if len(rates) else None,
         stop_saving_low_s=stops[0],
@@ -73,6 +75,7 @@ def look_into_samples(
         replica_ratio=None if pace is None else pace.ratio,
         replica_length_ratio=None if pace is None else pace.length_ratio,
         replica_saving_s=None if pace is None else _saving_at_pace(samples, durations_s, pace),
+        num_replicas=float(len(set(samples.replicas) - {None})) or None,
         queue_s=None if queues is None else queues.mean_queue_s,
         other_queue_s=None if queues is None else queues.other_queue_s,
         queued_replica=None if queues is None else queues.replica,
@@ -83,7 +86,10 @@ def look_into_samples(
     prompt = _mean(_column(samples.input_tokens))
     if prompt is None:
         prompt = read_usable(facts.scalars, "prompt_length/mean")
-    return add_recomputed(found, _mean(_column(samples.preemptions)), prompt, mean_tokens)
+    preemptions = _column(samples.preemptions)
+    # Less than none is not reported.
+    preemptions[preemptions < 0] = np.nan
+    return add_recomputed(found, _mean(preemptions), prompt, mean_tokens)
 
 
 def _column(values: Sequence[float | None]) -> NDArray[np.float64]:
@@ -129,6 +135,12 @@ def _saving_without(samples: TrajectoryFacts, spent_s: NDArray[np.float64]) -> f
     ends_ns = np.array(samples.end_ns, dtype=np.int64)
     shortened_ns = ends_ns - (np.nan_to_num(spent_s) * 1e9).astype(np.int64)
     return max(0.0, int(ends_ns.max() - shortened_ns.max()) / 1e9)
+
+
+def _beyond_usual(spent_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what each sample spends beyond the median of those that spend anything."""
+    some = spent_s[spent_s > 0]
+    return np.maximum(0.0, spent_s - np.median(some)) if len(some) else spent_s
 
 
 def _saving_without_truncated(samples: TrajectoryFacts) -> float | None:

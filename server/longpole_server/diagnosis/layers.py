@@ -12,9 +12,12 @@ LAYERS: Mapping[str, str] = MappingProxyType(
         "trajectories": "samples with their times and tokens (`longpole.trajectory`)",
         "agent_loop": "verl's `timing_s/agent_loop/*`",
         "engines": "the engines' Prometheus pages, or their logs",
+        "preemptions": "how often samples are preempted: engines' counters, samples' own; verl's "
+        "-1 is not reported",
         "gpus": "GPU activity by stage, clocks and idle seconds, by the agents",
         "sync_phases": "phases, bytes and method of the weight sync (`longpole.sync_phase`)",
         "mfu": "the update's MFU, reported or computed",
+        "critic_mfu": "the MFU of the critic's update, as the trainer reports it",
         "mfu_infer": "the MFU of log probabilities, as the trainer reports it",
         "model": "the model's configuration (`rl.model.config`, or a well-known name)",
         "rank_tokens": "verl's `global_seqlen/*`: tokens by data-parallel rank",

@@ -46,6 +46,13 @@ class Recoverable:
         high_s = usual_s if high_s is None else max(high_s, usual_s)
         return cls(low_s, usual_s, high_s)
 
+    @classmethod
+    def between(cls, low_s: float, high_s: float) -> "Recoverable":
+        """Return an estimate midway between its bounds, where nothing says which is nearer."""
+        high_s = max(0.0, high_s)
+        low_s = max(0.0, min(low_s, high_s))
+        return cls(low_s, (low_s + high_s) / 2, high_s)
+
     def capped(self, limit_s: float) -> "Recoverable":
         """Return the estimate with nothing above a limit."""
         return Recoverable(

@@ -35,13 +35,15 @@ A verdict needs its family to **dominate** (a share of the step of 0.40 or more,
 second; validation and checkpoints: half of the step's seconds), except `async.*`, which is tried
 first where trainer and rollout hold GPUs of their own, and `balanced`, which is said when nothing
 dominates. Confidence is `low` when only the shares say so, `medium` when an inner measurement
-agrees, `high` when the other side is stable too. Every number can be
+agrees, `high` when the other side is stable too; what nobody reports (preemptions) is not ruled out
+and keeps it at `medium`. `balanced` rests on shares alone and is `low`. Every number can be
 overridden by its name for a run, by the setting `longpole.threshold.<name>` among its configuration
 (`longpole.init(config={"longpole.threshold.dominance.share": 0.5})`), and for a log by
 `longpole diagnose FILE --threshold dominance.share=0.5`.
 
-`recoverable_s_per_step` is an estimate with a range, never more than the dominating family's own
-time; times the GPUs, over the loop's time, it is GPU-hours a day.
+`recoverable_s_per_step` is an estimate with a range, whose bounds are derived as each verdict says,
+and never more than the dominating family's own time; times the GPUs, over the loop's time, it is
+GPU-hours a day.
 """
 
 

@@ -172,6 +172,20 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "decode rates of current engines: 30 to 100 tokens/s a sequence",
     ),
     Threshold(
+        "rollout.engine.fast_tokens_per_s",
+        100.0,
+        "tokens/s",
+        "what a sample decodes at, at the most, with usual concurrency: bounds the estimate",
+        "decode rates of current engines: 30 to 100 tokens/s a sequence",
+    ),
+    Threshold(
+        "rollout.engine.usual_bandwidth_ratio",
+        0.50,
+        "1",
+        "what decoding usually reads of the memory's peak: bounds the estimate",
+        "decode on current engines reaches 0.5 to 0.8 of the peak",
+    ),
+    Threshold(
         "rollout.engine.dram_active",
         0.30,
         "1",
@@ -190,6 +204,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("update.mfu.healthy_moe", 0.20, "1", "usual of tuned MoE training", _SEEDS),
     Threshold("update.mfu.low_dense", 0.20, "1", "small batches, switching, traffic", _SEEDS),
     Threshold("update.mfu.low_moe", 0.10, "1", "small batches, switching, traffic", _SEEDS),
+    Threshold(
+        "update.mfu.target_dense",
+        0.50,
+        "1",
+        "what well tuned training reaches; of a mixture of experts as much above healthy",
+        _SEEDS,
+    ),
     Threshold(
         "update.stage_of_inner_ratio",
         0.75,

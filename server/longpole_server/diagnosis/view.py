@@ -31,6 +31,8 @@ _MAX_SAMPLES = 24_000
 _MAX_GPU_ROWS = 8_000
 _SOURCES: tuple[InnerSource, ...] = ("trajectories", "agent_loop", "engines")
 _VERL_PREFIX = "timing_s/"
+# The critic's MFU as verl has logged it, the newest name first.
+CRITIC_MFU = ("perf/mfu/critic", "mfu/critic")
 _BALANCE = ("global_seqlen/mean", "global_seqlen/balanced_max", "global_seqlen/max")
 
 
@@ -204,6 +206,8 @@ class View:
     def _told_of_run(self) -> tuple[tuple[str, bool], ...]:
         return (
             ("spans", "spans" in self.ledger_source),
+            ("critic_mfu", any(self.scalar(name) for name in CRITIC_MFU)),
+            ("preemptions", self._tells_preemptions),
             ("model", bool(self.run.model_config)),
             ("rank_tokens", self.rank_balance is not None),
             ("response_cap", self.truncated_ratio is not None),
@@ -211,6 +215,12 @@ class View:
             ("pauses", self.reports("rollout_paused_ratio")),
             ("baseline", self.baseline is not None),
         )
+
+    @property
+    def _tells_preemptions(self) -> bool:
+        inside, engines = self.inside, self.engines
+        by_samples = inside is not None and inside.recomputed_ratio is not None
+        return by_samples or (engines is not None and engines.preemptions is not None)
 
     def seconds(self, *names: str) -> float:
         """Return seconds a step of the named stages together."""

@@ -117,7 +117,7 @@ def test_people_read_ledger_verdict_evidence_and_what_to_do(
 ) -> None:
     assert diagnose.main([str(DATA / "verl_console_long_tail.log")]) == 0
     text = capsys.readouterr().out
-    assert "VERDICT  rollout.long_tail\nSure     high" in text
+    assert "VERDICT  rollout.long_tail\nSure     medium" in text
     for heading in ("Where the 210.7 s of a step go", "Proof", "Try first"):
         assert heading in text
     assert "16 GPUs" in text

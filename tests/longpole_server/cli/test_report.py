@@ -74,7 +74,7 @@ def test_nothing_to_gain_is_said_in_words() -> None:
 
 def test_no_inner_measurement_is_claimed_where_no_side_dominates() -> None:
     text = render_report(document_of("verl_file_balanced.jsonl"))
-    assert "Sure     medium: no share is near the limit" in text
+    assert "Sure     low: shares alone say so" in text
     assert "inner measurement" not in text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from longpole_server.diagnosis import diagnose
 from longpole_server.diagnosis.inside_gen import InsideGen, combine
-from longpole_server.model.facts import RunFacts
+from longpole_server.model.facts import EngineWindow, RunFacts
 from support.steps import facts, samples
 
 RUN = RunFacts("run", "run", system="verl", gpu_count=16)
@@ -64,4 +64,35 @@ def test_preempted_work_that_may_reach_the_limit_leaves_later_causes_unsure():
     told = InsideGen(recomputed_ratio=0.04, recomputed_ratio_low=0.03, recomputed_ratio_high=0.06)
     assert told.leaves_preemption_open(0.05)
     assert not replace(told, recomputed_ratio_high=0.045).leaves_preemption_open(0.05)
-    assert not InsideGen().leaves_preemption_open(0.05)
+    assert InsideGen().leaves_preemption_open(0.05)
+    assert InsideGen(preempted_most=-1.0).leaves_preemption_open(0.05)
+    assert not InsideGen(preempted_most=0.0).leaves_preemption_open(0.05)
+
+
+LONG_TAIL = ([30.0] * 99 + [97.0], [1500] * 99 + [8000])
+WITH_ROOM = EngineWindow("a", 100.0, kv_usage_max_ratio=0.6)
+FULL = EngineWindow("a", 100.0, kv_usage_max_ratio=0.97)
+
+
+@pytest.mark.parametrize(
+    ("preemptions", "engines", "confidence"),
+    [
+        (None, (), "medium"),
+        # verl's word for "my engine does not say".
+        (-1, (), "medium"),
+        (0, (), "high"),
+        (None, (WITH_ROOM,), "high"),
+        (None, (FULL,), "medium"),
+        (None, (replace(FULL, preemptions=0.0),), "high"),
+    ],
+)
+def test_a_long_tail_is_high_though_nobody_reports_preemption(
+    preemptions: int | None, engines: tuple[EngineWindow, ...], confidence: str
+):
+    many = samples(*LONG_TAIL, preemptions=[preemptions] * 100)
+    step = replace(facts(LONG_GEN, run=RUN, trajectories=many), engine_windows=engines)
+    diagnosis = diagnose(RUN, [step])
+    assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.long_tail", confidence)
+    assert ("nobody reports preemptions" in diagnosis.summary) == (confidence == "medium")
+    is_silent = "preemptions" in diagnosis.sources.not_reported
+    assert is_silent == (preemptions != 0 and (not engines or engines[0].preemptions is None))

@@ -17,9 +17,9 @@ LONG_GEN = {"gen": 100.0, "old_log_prob": 8.0, "update_actor": 30.0, "update_wei
 @pytest.mark.parametrize(
     ("name", "verdict", "confidence"),
     [
-        ("verl_console_long_tail.log", "rollout.long_tail", "high"),
+        ("verl_console_long_tail.log", "rollout.long_tail", "medium"),
         ("verl_console_update_inefficient.log", "update.inefficient", "high"),
-        ("verl_file_balanced.jsonl", "balanced", "medium"),
+        ("verl_file_balanced.jsonl", "balanced", "low"),
         ("verl_file_sync_weights.jsonl", "sync.weights", "low"),
         ("verl_0.9.1_real.jsonl", "rollout.unexplained", "low"),
         ("verl_0.9.1_real_console.log", "rollout.unexplained", "low"),
@@ -41,7 +41,8 @@ def test_summary_has_the_numbers():
     assert diagnosis.summary == (
         "The rollout waits for a few long samples: gen takes 71 % of each 211 s step; the slowest "
         "sample runs 2.3 times as long as the mean, with 5.4 times its tokens, and fills 98 % of "
-        "gen. Fixing it would give back about 51.4 s a step."
+        "gen; nobody reports preemptions, which would slow samples down as well. Fixing it would "
+        "give back about 51.4 s a step."
     )
 
 
@@ -55,9 +56,8 @@ def test_first_step_is_left_out_of_a_file():
 
 
 def test_one_step():
-    step = facts(
-        LONG_GEN, run=RUN, trajectories=samples([30.0] * 99 + [97.0], [1500] * 99 + [8000])
-    )
+    many = samples([30.0] * 99 + [97.0], [1500] * 99 + [8000], preemptions=[0] * 100)
+    step = facts(LONG_GEN, run=RUN, trajectories=many)
     diagnosis = diagnose_step(RUN, step)
     assert (diagnosis.verdict, diagnosis.confidence) == ("rollout.long_tail", "high")
     # 95 of 100 samples end at 30 s, the last at 97 s.
@@ -159,7 +159,7 @@ def tail_facts(number: int, seconds: dict[str, float] | None = None) -> StepFact
         seconds or LONG_GEN,
         run=RUN,
         step=number,
-        trajectories=samples([30.0] * 99 + [97.0], [1500] * 99 + [8000]),
+        trajectories=samples([30.0] * 99 + [97.0], [1500] * 99 + [8000], preemptions=[0] * 100),
     )
 
 
@@ -256,7 +256,7 @@ def test_validation_within_the_steps_is_named_where_no_family_dominates():
     seconds = {"gen": 60.0, "old_log_prob": 10.0, "update_actor": 25.0}
     steps = [facts(seconds | {"testing": 75.0}, run=RUN, step=number) for number in range(1, 6)]
     diagnosis = diagnose(RUN, steps)
-    assert (diagnosis.verdict, diagnosis.confidence) == ("balanced", "medium")
+    assert (diagnosis.verdict, diagnosis.confidence) == ("balanced", "low")
     assert "validation and checkpoints 44 %, rollout 35 %" in diagnosis.summary
     assert [row.metric for row in diagnosis.evidence] == ["share/outside", "share/rollout"]
     assert diagnosis.next[0].keys[0] == "trainer.test_freq"
@@ -287,5 +287,6 @@ def test_summed_parallel_calls_give_back_no_more_than_their_samples_last():
     steps = [facts(LONG_GEN, run=RUN, step=n, trajectories=many) for n in range(1, 6)]
     diagnosis = diagnose(RUN, steps)
     assert diagnosis.verdict == "rollout.tool"
-    assert diagnosis.recoverable_s_per_step == pytest.approx(97.0)
-    assert diagnosis.recoverable_s_per_step_range == pytest.approx((48.5, 97.0))
+    assert diagnosis.recoverable_s_per_step == pytest.approx(48.5)
+    # All samples are in tools equally long: none of them is beyond the usual one.
+    assert diagnosis.recoverable_s_per_step_range == pytest.approx((0.0, 97.0))

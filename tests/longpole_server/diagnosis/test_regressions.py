@@ -266,6 +266,15 @@ def test_shorter_answers_that_cost_more_each_are_no_regression():
     assert "regression.gen" not in find(shorter, usual)
 
 
+def test_a_past_that_had_begun_to_change_makes_no_regression():
+    """Most of it has answers of one length, and noise alone makes a slope of these."""
+    usual = summarise(
+        [*make_long_tail(2, 18, spread=0.01), *make_long_tail(20, 2, response=720.0, spread=0.01)]
+    )
+    longer = make_long_tail(101, 5, response=720.0, spread=0.01)
+    assert "regression.gen" not in find(longer, usual)
+
+
 def test_prompts_that_grow_are_no_regression_of_gen():
     usual = summarise(make_long_tail(2, 20, spread=0.05))
     longer = make_long_tail(101, 20, prompt=900.0, slower=1.5, spread=0.05)

@@ -13,7 +13,8 @@ _IDLE = "gpu.idle_activity"
 
 def _judge(view: View) -> Proof:
     stage_s = view.seconds(stages.REWARD)
-    rows = [row for row in (_waiting_row(view), _score_row(view)) if row is not None]
+    slowest_s = _slowest_score_s(view)
+    rows = [row for row in (_waiting_row(view), _score_row(view, slowest_s)) if row is not None]
     because = "scoring runs as a stage of its own"
     for row in rows:
         if row.source == "gpus":
@@ -24,7 +25,9 @@ def _judge(view: View) -> Proof:
         because,
         tuple(rows),
         inner_agrees=bool(rows),
-        recoverable=Recoverable.around(stage_s, stage_s / 2),
+        recoverable=Recoverable.between(
+            stage_s / 2 if slowest_s is None else stage_s - slowest_s, stage_s
+        ),
     )
 
 
@@ -37,19 +40,21 @@ def _waiting_row(view: View) -> Evidence | None:
     return inner("gpu_active/reward", level, "1", "gpus", threshold(view, _IDLE))
 
 
-def _score_row(view: View) -> Evidence | None:
-    """Scores by sample, where a single one takes a good part of the stage."""
+def _slowest_score_s(view: View) -> float | None:
+    """Return the seconds of a step's slowest score, None when no sample tells its own."""
     longest = [
         max(known)
         for facts in view.facts
         if facts.trajectories is not None
         and (known := [value for value in facts.trajectories.score_s if value is not None])
     ]
+    return sum(longest) / len(longest) if longest else None
+
+
+def _score_row(view: View, slowest_s: float | None) -> Evidence | None:
+    """Scores by sample, where a single one takes a good part of the stage."""
     stage_s = view.seconds(stages.REWARD)
-    if not longest:
-        return None
-    slowest_s = sum(longest) / len(longest)
-    if slowest_s < view.limits["rollout.end.ratio"] * stage_s:
+    if slowest_s is None or slowest_s < view.limits["rollout.end.ratio"] * stage_s:
         return None
     return inner("reward/slowest_score_s", slowest_s, "s", "trajectories")
 
@@ -60,7 +65,9 @@ RULE = Rule(
     title="the loop waits for rewards",
     proof="A separate reward stage dominates; GPUs wait meanwhile, or a sample's score takes half "
     "of the stage; requests, latency and timeouts where known.",
-    recoverable="the whole stage, since scoring can overlap the rollout; at least half of it",
+    recoverable="at most the whole stage, since scoring can overlap the rollout; at least all but "
+    "the slowest score, which may be the last one's (half of the stage where scores by sample are "
+    "not known); the estimate lies midway",
     reads=("timing_s/reward", "GPU activity", "trajectory score_s"),
     thresholds=(_IDLE, "rollout.end.ratio"),
     sources=("gpus", "trajectories"),

@@ -8,6 +8,13 @@ from longpole_server.diagnosis.families import ROLLOUT
 from longpole_server.diagnosis.gen_pace import mean_response_tokens, measure_gen_pace
 from longpole_server.diagnosis.gpu_activity import measure_activity
 from longpole_server.diagnosis.inside_gen import InsideGen
+from longpole_server.diagnosis.preemption import (
+    KV_LIMIT,
+    NOT_REPORTED,
+    WORK_LIMIT,
+    is_preemption_open,
+    is_preemption_unreported,
+)
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, times
@@ -18,7 +25,11 @@ _SLOW = "rollout.engine.slow_tokens_per_s"
 _DRAM = "rollout.engine.dram_active"
 _BANDWIDTH = "rollout.engine.bandwidth_ratio"
 _CHANGE = "finding.change_ratio"
-_OF_MEMORY = frozenset({"dram_active/gen", "rollout/decode_bandwidth_ratio"})
+_FAST = "rollout.engine.fast_tokens_per_s"
+_USUAL_BANDWIDTH = "rollout.engine.usual_bandwidth_ratio"
+_RATE = "rollout/tokens_per_s_per_sample"
+_BANDWIDTH_METRIC = "rollout/decode_bandwidth_ratio"
+_OF_MEMORY = frozenset({"dram_active/gen", _BANDWIDTH_METRIC})
 
 
 def _judge(view: View) -> Proof | None:
@@ -34,8 +45,22 @@ def _judge(view: View) -> Proof | None:
         # Equally long samples take equally long: nothing says how fast they are decoded.
         return None
     slow = [row for row in rows[1:] if row.effect == "supports"]
+    # Memory that is hardly read says that something is slow, not that it is the decoding.
+    # Samples that are computed again are slow too.
+    weak = is_preemption_open(view) or all(row.metric in _OF_MEMORY for row in slow)
+    return Proof(
+        _describe(view, inside, slow),
+        tuple(rows),
+        inner_agrees=bool(slow),
+        at_most="medium" if weak else "high",
+        recoverable=_recoverable(view, slow),
+    )
+
+
+def _describe(view: View, inside: InsideGen, slow: list[Evidence]) -> str:
     because = (
-        f"all samples take about equally long (the slowest {times(inside.time_ratio)} the mean)"
+        "all samples take about equally long (the slowest "
+        f"{times(inside.time_ratio or 1.0)} the mean)"
     )
     if inside.tokens_per_s is not None:
         because += f", at {inside.tokens_per_s:.0f} tokens/s each"
@@ -44,19 +69,9 @@ def _judge(view: View) -> Proof | None:
             because += f", {percent(row.value / _reference(row) - 1)} slower a token than usual"
         elif row.metric == "dram_active/gen":
             because += f", with GPU memory read {percent(row.value)} of the time"
-        elif row.metric == "rollout/decode_bandwidth_ratio":
+        elif row.metric == _BANDWIDTH_METRIC:
             because += f", with {percent(row.value)} of the GPUs' memory bandwidth"
-    # Memory that is hardly read says that something is slow, not that it is the decoding.
-    # Samples that are computed again are slow too.
-    may_be_preempted = inside.leaves_preemption_open(view.limits["rollout.preemption.work_ratio"])
-    weak = may_be_preempted or all(row.metric in _OF_MEMORY for row in slow)
-    return Proof(
-        because,
-        tuple(rows),
-        inner_agrees=bool(slow),
-        at_most="medium" if weak else "high",
-        recoverable=_recoverable(view, slow),
-    )
+    return because + (NOT_REPORTED if is_preemption_unreported(view) else "")
 
 
 def _uniform_row(view: View, ratio: float) -> Evidence:
@@ -71,7 +86,7 @@ def _speed_rows(view: View, inside: InsideGen) -> list[Evidence]:
     if inside.tokens_per_s is not None:
         rows.append(
             inner(
-                "rollout/tokens_per_s_per_sample",
+                _RATE,
                 inside.tokens_per_s,
                 "tokens/s",
                 view.inner_source,
@@ -111,7 +126,7 @@ def _bandwidth_row(view: View) -> Evidence | None:
             return None
         effect = "supports" if found.ratio < view.limits[_BANDWIDTH] else "contradicts"
         return inner(
-            "rollout/decode_bandwidth_ratio",
+            _BANDWIDTH_METRIC,
             found.ratio,
             "1",
             "trajectories",
@@ -159,17 +174,28 @@ def _reference(row: Evidence) -> float:
 
 
 def _recoverable(view: View, slow: list[Evidence]) -> Recoverable | None:
-    """What decoding at the slowest usual rate, or at the own usual one, would give back."""
+    """What faster decoding gives back, by the best yardstick there is.
+
+    The own past says how fast these engines are. Memory bandwidth says how fast this model can be
+    decoded. A usual rate alone says neither: a large model may not be decoded any faster.
+    """
     gen_s = view.seconds(stages.GEN)
-    parts: list[float] = []
-    for row in slow:
-        if row.metric == "gen_s_per_token" and row.value > 0:
-            parts.append(1 - _reference(row) / row.value)
-        elif row.metric == "rollout/tokens_per_s_per_sample":
-            parts.append(1 - row.value / view.limits[_SLOW])
-    if not parts:
-        return None
-    return Recoverable.around(gen_s * max(parts), gen_s * min(parts) / 2)
+    limits, values = view.limits, {row.metric: row for row in slow}
+    past = values.get("gen_s_per_token")
+    rate, bandwidth = values.get(_RATE), values.get(_BANDWIDTH_METRIC)
+    fast_s = gen_s * (1 - rate.value / limits[_FAST]) if rate is not None else None
+    if past is not None and past.value > 0:
+        growth = past.value / _reference(past)
+        usual_s = gen_s * (1 - 1 / growth)
+        return Recoverable.around(usual_s, gen_s * (1 - limits[_CHANGE] / growth), fast_s)
+    if bandwidth is not None:
+        return Recoverable.between(
+            gen_s * (1 - bandwidth.value / limits[_BANDWIDTH]),
+            gen_s * (1 - bandwidth.value / limits[_USUAL_BANDWIDTH]),
+        )
+    if rate is not None:
+        return Recoverable.around(gen_s * (1 - rate.value / limits[_SLOW]), 0.0, fast_s)
+    return None
 
 
 RULE = Rule(
@@ -179,9 +205,13 @@ RULE = Rule(
     proof="Decoding is uniformly slow: slowest to mean time under 1.3 over all of gen, with few "
     "tokens/s a sample, more seconds a token than the baseline, or GPU memory hardly read "
     "(measured, or computed from the samples' tokens and the model). With an ordinary rate the "
-    "verdict stays low; without any rate nothing is proven.",
-    recoverable="gen x (1 - rate / slowest usual rate), or back to the own usual seconds a token; "
-    "at least half of the smaller one",
+    "verdict stays low; without any rate nothing is proven. No more than medium where nobody "
+    "reports preemptions and no engine shows room in its KV cache.",
+    recoverable="back to the own usual seconds a token; at least to within 1.25 of them, at most "
+    "to the fastest usual rate. Else, where memory bandwidth is known, gen x (1 - bandwidth / "
+    "bandwidth of usual decoding), between 0.30 and 0.50 of the peak, the estimate midway. Else "
+    "gen x (1 - rate / slowest usual rate), from nothing, since a large model may decode no "
+    "faster, up to the fastest usual rate",
     reads=(
         "timing_s/agent_loop/generate_sequences/*",
         "response_length/mean",
@@ -193,13 +223,25 @@ RULE = Rule(
     thresholds=(
         _UNIFORM,
         _SLOW,
+        _FAST,
         _DRAM,
         _BANDWIDTH,
+        _USUAL_BANDWIDTH,
         "rollout.long_tail.span_ratio",
         _CHANGE,
         "finding.scatter",
+        WORK_LIMIT,
+        KV_LIMIT,
     ),
-    sources=("trajectories", "agent_loop", "engines", "gpus", "model", "baseline"),
+    sources=(
+        "trajectories",
+        "agent_loop",
+        "engines",
+        "preemptions",
+        "gpus",
+        "model",
+        "baseline",
+    ),
     next=(
         Advice("Raise the number of sequences decoded together.", ("engine.concurrency",)),
         Advice("Turn eager mode off: let the engine use CUDA graphs.", ("engine.eager",)),

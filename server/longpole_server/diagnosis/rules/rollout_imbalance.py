@@ -3,6 +3,11 @@
 from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
 from longpole_server.diagnosis.gpu_activity import find_stragglers
+from longpole_server.diagnosis.preemption import (
+    NOT_REPORTED,
+    is_preemption_open,
+    is_preemption_unreported,
+)
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, seconds, times
@@ -53,15 +58,30 @@ def _judge_pace(view: View) -> Proof | None:
     if clock is not None:
         rows.append(clock)
         because += f"; one of the rollout's GPUs runs at {percent(clock.value)} of the clock"
-    usual_s = view.seconds(stages.GEN) * (1 - 1 / inside.replica_ratio)
+    at_pace_s = view.seconds(stages.GEN) * (1 - 1 / inside.replica_ratio)
     if inside.replica_saving_s is not None:
-        usual_s = min(usual_s, inside.replica_saving_s)
+        at_pace_s = min(at_pace_s, inside.replica_saving_s)
+    # Samples that are preempted there slow a replica down as well, a low clock explains itself.
+    is_open = clock is None and is_preemption_open(view)
+    if clock is None and is_preemption_unreported(view):
+        because += NOT_REPORTED
     return Proof(
         because,
         tuple(rows),
         inner_agrees=True,
-        recoverable=Recoverable.around(usual_s, usual_s / 2),
+        at_most="medium" if is_open else "high",
+        recoverable=_spread_over(inside.num_replicas, at_pace_s),
     )
+
+
+def _spread_over(num_replicas: float | None, excess_s: float) -> Recoverable:
+    """Estimate what is given back when one of n replicas keeps all others waiting.
+
+    All of its excess, when it is mended. When its samples are shared out instead, in proportion
+    to every replica's pace, gen takes n / (n - 1 + 1/r) of the others' time in place of r: at
+    least 1 - 1/n of the excess goes, for every r.
+    """
+    return Recoverable.between(excess_s * (1 - 1 / max(1.0, num_replicas or 1.0)), excess_s)
 
 
 def _clock_row(view: View) -> Evidence | None:
@@ -103,7 +123,7 @@ def _judge_sample_queue(view: View) -> Proof | None:
             ),
         ),
         inner_agrees=True,
-        recoverable=Recoverable.around(queue_s - other_s, (queue_s - other_s) / 2),
+        recoverable=_spread_over(inside.num_replicas, queue_s - other_s),
     )
 
 
@@ -136,9 +156,11 @@ RULE = Rule(
     family=ROLLOUT,
     title="the rollout waits for one replica",
     proof="One replica's seconds a token are 1.3 times the others' median or more, with samples of "
-    "like length; or its queue waits while others idle.",
-    recoverable="how much earlier gen would end with the slow replica at the others' pace, or "
-    "without its longer queue; at least half of that",
+    "like length; or its queue waits while others idle. No more than medium where nobody reports "
+    "preemptions, no engine shows room in its KV cache, and no low clock explains it.",
+    recoverable="at most what gen would end earlier by with the slow replica at the others' pace, "
+    "or without its longer queue; at least 1 - 1/replicas of that, which sharing its samples out "
+    "by pace gives; the estimate lies midway",
     reads=(
         "trajectories by replica",
         "trajectory queue_s",
@@ -146,7 +168,7 @@ RULE = Rule(
         "SM clock by GPU",
     ),
     thresholds=(_LIMIT, _QUEUE, _QUEUES, _IDLE, "straggler.clock_ratio"),
-    sources=("trajectories", "engines", "gpus"),
+    sources=("trajectories", "engines", "preemptions", "gpus"),
     next=(
         Advice("Look at the GPUs of that replica: clock, throttling, neighbours."),
         Advice("Look at how samples are routed to replicas."),

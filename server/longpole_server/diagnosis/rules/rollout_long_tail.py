@@ -2,6 +2,13 @@
 
 from longpole_server.diagnosis.families import ROLLOUT
 from longpole_server.diagnosis.inside_gen import InsideGen
+from longpole_server.diagnosis.preemption import (
+    KV_LIMIT,
+    NOT_REPORTED,
+    WORK_LIMIT,
+    is_preemption_open,
+    is_preemption_unreported,
+)
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent, times
@@ -35,19 +42,20 @@ def _judge(view: View) -> Proof | None:
         return None
     # Slots that empty are no proof that the last samples are the longest. Without replicas a slow
     # one looks like a long sample whose tokens fall short of its time, and a mean time may hold as
-    # much waiting for a slot as lifts it over the line. Preemption, of whatever extent, would have
-    # been the first to ask.
+    # much waiting for a slot as lifts it over the line. Preemption would have been the first to
+    # ask: where nobody reports it, it is not ruled out.
     is_weak = (
         view.inside_source == "engines"
         or (
             view.inside_source == "agent_loop"
             and (token_ratio < time_ratio or time_ratio < limits[_TIME] * _CLEAR)
         )
-        or inside.leaves_preemption_open(limits["rollout.preemption.work_ratio"])
+        or is_preemption_open(view)
     )
+    unreported = NOT_REPORTED if is_preemption_unreported(view) else ""
     return Proof(
         f"the slowest sample runs {times(time_ratio)} as long as the mean, with "
-        f"{times(token_ratio)} its tokens, and fills {percent(span)} of gen",
+        f"{times(token_ratio)} its tokens, and fills {percent(span)} of gen{unreported}",
         _evidence(view, inside, span, time_ratio, token_ratio),
         inner_agrees=True,
         at_most="medium" if is_weak else "high",
@@ -98,7 +106,8 @@ RULE = Rule(
     title="the rollout waits for a few long samples",
     proof="The slowest sample spans 0.85 or more of gen, takes 1.5 times the mean or more, and "
     "its tokens explain its time (within 1.5 times). Where samples stream through a buffer, the "
-    "trainer's wait must be about the last ones.",
+    "trainer's wait must be about the last ones. No more than medium where nobody reports "
+    "preemptions and no engine shows room in its KV cache.",
     recoverable="how much earlier gen would end at 95 % of the samples, between 98 % and 80 %; "
     "from aggregates alone, what the slowest sample takes beyond 1.5 times the mean, up to all "
     "beyond the mean",
@@ -107,9 +116,10 @@ RULE = Rule(
         "response_length/mean",
         "trajectories",
         "engine running requests over gen",
+        "preemptions",
     ),
-    thresholds=(_SPAN, _TIME, _SLACK, _EXPOSED),
-    sources=("trajectories", "agent_loop", "engines"),
+    thresholds=(_SPAN, _TIME, _SLACK, _EXPOSED, WORK_LIMIT, KV_LIMIT),
+    sources=("trajectories", "agent_loop", "engines", "preemptions"),
     next=(
         Advice(
             "Train on what has finished and go on with the rest later (partial rollout).",

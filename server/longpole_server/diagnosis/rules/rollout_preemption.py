@@ -2,28 +2,28 @@
 
 from longpole.conventions import stages
 from longpole_server.diagnosis.families import ROLLOUT
+from longpole_server.diagnosis.preemption import KV_LIMIT, WORK_LIMIT
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
 from longpole_server.diagnosis.wording import percent
-
-_LIMIT = "rollout.preemption.work_ratio"
-_KV = "rollout.preemption.kv_ratio"
 
 
 def _judge(view: View) -> Proof | None:
     inside = view.inside
     ratio = inside.recomputed_ratio if inside is not None else None
-    if inside is None or ratio is None or ratio < view.limits[_LIMIT]:
+    if inside is None or ratio is None or ratio < view.limits[WORK_LIMIT]:
         return None
     kv = view.engines.kv_max_ratio if view.engines is not None else None
-    if kv is not None and kv < view.limits[_KV]:
+    if kv is not None and kv < view.limits[KV_LIMIT]:
         return None
     rows = [
-        inner("rollout/recomputed_ratio", ratio, "1", view.inner_source, threshold(view, _LIMIT))
+        inner(
+            "rollout/recomputed_ratio", ratio, "1", view.inner_source, threshold(view, WORK_LIMIT)
+        )
     ]
     full = ""
     if kv is not None:
-        rows.append(inner("engines/kv_usage_max", kv, "1", "engines", threshold(view, _KV)))
+        rows.append(inner("engines/kv_usage_max", kv, "1", "engines", threshold(view, KV_LIMIT)))
         full = f", with the KV cache {percent(kv)} full"
     if view.engines is not None and view.engines.preemptions is not None:
         rows.append(inner("engines/preemptions", view.engines.preemptions, "requests", "engines"))
@@ -35,7 +35,7 @@ def _judge(view: View) -> Proof | None:
         tuple(rows),
         inner_agrees=True,
         # What a preempted sample has behind it is an estimate.
-        at_most="high" if low is None or low >= view.limits[_LIMIT] else "medium",
+        at_most="high" if low is None or low >= view.limits[WORK_LIMIT] else "medium",
         recoverable=Recoverable.around(
             _lost(gen_s, ratio),
             None if low is None else _lost(gen_s, low),
@@ -64,8 +64,8 @@ RULE = Rule(
         "sglang:num_retracted_requests_total",
         "KV cache usage",
     ),
-    thresholds=(_LIMIT, _KV),
-    sources=("trajectories", "agent_loop", "engines"),
+    thresholds=(WORK_LIMIT, KV_LIMIT),
+    sources=("preemptions", "trajectories", "agent_loop", "engines"),
     next=(
         Advice("Give the KV cache more room.", ("engine.memory",)),
         Advice("Run fewer sequences at a time.", ("engine.concurrency",)),

@@ -1,8 +1,13 @@
 """rollout.reward: the samples that finish last wait for their score."""
 
-from longpole_server.diagnosis.exposed_end import END_THRESHOLDS, prove_end
+from longpole_server.diagnosis.exposed_end import (
+    END_FORMULA,
+    END_THRESHOLDS,
+    estimate_end,
+    prove_end,
+)
 from longpole_server.diagnosis.families import ROLLOUT
-from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule
+from longpole_server.diagnosis.proof import Advice, Proof, Rule
 from longpole_server.diagnosis.view import View
 
 
@@ -10,12 +15,13 @@ def _judge(view: View) -> Proof | None:
     inside = view.inside
     if inside is None:
         return None
-    saving_s = inside.score_saving_s
     return prove_end(
         view,
         "rollout/score_of_end",
         inside.score_of_end,
-        None if saving_s is None else Recoverable.around(saving_s, inside.half_score_saving_s),
+        estimate_end(
+            inside.score_saving_s, inside.half_score_saving_s, inside.usual_score_saving_s
+        ),
         "being scored",
     )
 
@@ -26,8 +32,7 @@ RULE = Rule(
     title="the rollout waits for scoring",
     proof="Scoring inside the rollout is at least half of the exposed end; scoring that overlaps "
     "others' decoding costs nothing.",
-    recoverable="how much earlier the last sample would end without its scoring; at least with "
-    "half of it",
+    recoverable=END_FORMULA,
     reads=("timing_s/agent_loop/slowest/compute_score", "trajectory score_s"),
     thresholds=END_THRESHOLDS,
     sources=("trajectories", "agent_loop"),

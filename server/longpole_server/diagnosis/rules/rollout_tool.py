@@ -1,8 +1,13 @@
 """rollout.tool: the samples that finish last spend their time in tools."""
 
-from longpole_server.diagnosis.exposed_end import END_THRESHOLDS, prove_end
+from longpole_server.diagnosis.exposed_end import (
+    END_FORMULA,
+    END_THRESHOLDS,
+    estimate_end,
+    prove_end,
+)
 from longpole_server.diagnosis.families import ROLLOUT
-from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule
+from longpole_server.diagnosis.proof import Advice, Proof, Rule
 from longpole_server.diagnosis.view import View
 
 
@@ -11,12 +16,11 @@ def _judge(view: View) -> Proof | None:
     if inside is None:
         return None
     tool = f", most of it in `{inside.slowest_tool}`" if inside.slowest_tool else ""
-    saving_s = inside.tool_saving_s
     return prove_end(
         view,
         "rollout/tool_of_end",
         inside.tool_of_end,
-        None if saving_s is None else Recoverable.around(saving_s, inside.half_tool_saving_s),
+        estimate_end(inside.tool_saving_s, inside.half_tool_saving_s, inside.usual_tool_saving_s),
         f"in tools{tool}",
     )
 
@@ -27,8 +31,7 @@ RULE = Rule(
     title="the rollout waits for tools",
     proof="Tool time (union of parallel calls) is at least half of the exposed end: the "
     "last-finishing 1 % of samples, at least 3.",
-    recoverable="how much earlier the last sample would end without its tool time; at least with "
-    "half of it",
+    recoverable=END_FORMULA,
     reads=("timing_s/agent_loop/slowest/tool_calls", "trajectory tool_s"),
     thresholds=END_THRESHOLDS,
     sources=("trajectories", "agent_loop"),

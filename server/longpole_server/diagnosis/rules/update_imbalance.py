@@ -19,7 +19,7 @@ def _judge_tokens(view: View) -> Proof | None:
     if balance is None or balance.ratio < view.limits[_LIMIT]:
         return None
     ratio = balance.ratio
-    usual_s = view.seconds("update_actor", "update_critic") * balance.waiting_ratio
+    update_s = view.seconds("update_actor", "update_critic")
     return Proof(
         f"the fullest rank holds {percent(ratio - 1)} more tokens than the mean, and all wait "
         "for it",
@@ -29,7 +29,9 @@ def _judge_tokens(view: View) -> Proof | None:
             ),
         ),
         inner_agrees=True,
-        recoverable=Recoverable.around(usual_s, usual_s / 2),
+        recoverable=Recoverable.between(
+            update_s * (1 - view.limits[_LIMIT] / ratio), update_s * balance.waiting_ratio
+        ),
     )
 
 
@@ -39,13 +41,15 @@ def _judge_clock(view: View) -> Proof | None:
         return None
     worst = stragglers[0]
     reasons = f" ({', '.join(worst.reasons)})" if worst.reasons else ""
-    usual_s = view.seconds("update_actor", "update_critic") * (1 - worst.ratio)
+    update_s = view.seconds("update_actor", "update_critic")
     return Proof(
         f"GPU {worst.gpu.gpu_index} of {worst.gpu.host} works at {percent(worst.ratio)} of its "
         f"peers' clock{reasons}, and all ranks wait for it",
         (inner("gpu/clock_to_peers", worst.ratio, "1", "gpus", threshold(view, _CLOCK)),),
         inner_agrees=True,
-        recoverable=Recoverable.around(usual_s, usual_s / 2),
+        recoverable=Recoverable.between(
+            update_s * (1 - worst.ratio / view.limits[_CLOCK]), update_s * (1 - worst.ratio)
+        ),
     )
 
 
@@ -55,8 +59,9 @@ RULE = Rule(
     title="ranks of the update wait for one of them",
     proof="Tokens of the fullest partition are 1.15 times the mean or more, or one throttled rank "
     "explains it: its clock at work is below 0.85 of its peers'.",
-    recoverable="update x (1 - mean tokens / tokens of the fullest rank), or x (1 - clock / peers' "
-    "clock); at least half of that",
+    recoverable="at most update x (1 - mean tokens / tokens of the fullest rank), or x (1 - clock "
+    "/ peers' clock), when all are equal; at least as much as coming within the limits (1.15 times "
+    "the mean, 0.85 of the clock) gives; the estimate lies midway",
     reads=("global_seqlen/balanced_max", "global_seqlen/mean", "SM clock by GPU"),
     thresholds=(_LIMIT, _CLOCK),
     sources=("rank_tokens", "gpus"),

@@ -15,6 +15,8 @@ _BANDS = (
     "update.mfu.low_moe",
 )
 _STAGE_OF_INNER = "update.stage_of_inner_ratio"
+_TARGET = "update.mfu.target_dense"
+_CHANGE = "finding.change_ratio"
 
 
 def limits_of_mfu(view: View) -> tuple[float, float]:
@@ -64,11 +66,14 @@ def _judge_unknown(view: View) -> Proof | None:
     seen = f"; tensor cores are {percent(rows[0].value)} active" if rows else ""
     update_s = view.seconds(stages.UPDATE_ACTOR)
     # Tensor activity bounds the MFU from above.
-    usual_s = update_s * max(0.0, 1 - rows[0].value / healthy) if rows else 0.0
+    tensor = rows[0].value if rows else 1.0
+    usual_s, high_s = (
+        update_s * max(0.0, 1 - tensor / level) for level in (healthy, _target(view))
+    )
     return Proof(
         f"{why}, so that efficient and inefficient cannot be told apart{seen}",
         rows,
-        recoverable=Recoverable.around(usual_s, 0.0) if rows else None,
+        recoverable=Recoverable.around(usual_s, 0.0, high_s) if rows else None,
     )
 
 
@@ -78,9 +83,10 @@ def _judge_inefficient(view: View) -> Proof | None:
         return None
     low, healthy = limits_of_mfu(view)
     update_s = view.seconds(stages.UPDATE_ACTOR)
-    recoverable = _up_to(update_s, mfu, low, healthy)
+    recoverable = _up_to(update_s, mfu, low, healthy, _target(view))
     stage, reported = view.mfu_actor_stage, view.mfu_actor
     if stage is not None and reported and stage < view.limits[_STAGE_OF_INNER] * reported:
+        limit = view.limits[_STAGE_OF_INNER] * reported
         return Proof(
             f"its training passes reach an MFU of {percent(reported)}, the whole stage only "
             f"{percent(stage)}: offloading or dispatch takes the rest",
@@ -89,8 +95,8 @@ def _judge_inefficient(view: View) -> Proof | None:
                 inner("perf/mfu/actor", reported, "1", "scalars"),
             ),
             inner_agrees=True,
-            recoverable=Recoverable.around(
-                update_s * (1 - stage / reported), update_s * (1 - stage / reported) / 2
+            recoverable=Recoverable.between(
+                update_s * (1 - stage / limit), update_s * (1 - stage / reported)
             ),
         )
     if mfu >= healthy:
@@ -116,10 +122,16 @@ def _sees_clocks(view: View) -> bool:
     return any(gpu.busy_sm_clock_hz for facts in view.gpu_facts for gpu in facts.gpus)
 
 
-def _up_to(update_s: float, mfu: float, low: float, healthy: float) -> Recoverable:
-    """Healthy is usual; the upper end of the low band is the least that tuning reaches."""
-    usual_s = update_s * max(0.0, 1 - mfu / healthy)
-    return Recoverable.around(usual_s, update_s * max(0.0, 1 - mfu / low))
+def _target(view: View) -> float:
+    """Return what well tuned training reaches: of a mixture of experts, as much above healthy."""
+    _, healthy = limits_of_mfu(view)
+    return view.limits[_TARGET] * healthy / view.limits["update.mfu.healthy_dense"]
+
+
+def _up_to(update_s: float, mfu: float, low: float, healthy: float, target: float) -> Recoverable:
+    """From the end of the low band, which is the least that tuning reaches, to the target."""
+    gains = (update_s * max(0.0, 1 - mfu / level) for level in (healthy, low, target))
+    return Recoverable.around(*gains)
 
 
 def _judge_between(view: View, mfu: float, healthy: float, recoverable: Recoverable) -> Proof:
@@ -127,7 +139,7 @@ def _judge_between(view: View, mfu: float, healthy: float, recoverable: Recovera
     fell = (
         usual is not None
         and view.mfu_actor is not None
-        and view.mfu_actor * view.limits["finding.change_ratio"] <= usual
+        and view.mfu_actor * view.limits[_CHANGE] <= usual
     )
     if fell and usual is not None and view.mfu_actor is not None:
         row = inner("perf/mfu/actor", view.mfu_actor, "1", "scalars", Reference("baseline", usual))
@@ -136,15 +148,21 @@ def _judge_between(view: View, mfu: float, healthy: float, recoverable: Recovera
             (row,),
             inner_agrees=True,
             at_most="medium",
-            recoverable=Recoverable.around(
-                view.seconds(stages.UPDATE_ACTOR) * (1 - view.mfu_actor / usual), 0.0
-            ),
+            recoverable=_back_to(view, usual, recoverable.high_s),
         )
     return Proof(
         f"its MFU of {percent(mfu)} is neither low nor healthy (healthy: {percent(healthy)})",
         (*_rows(view, healthy), *_tensor_rows(view, healthy, low_supports=True)),
-        recoverable=Recoverable.around(recoverable.usual_s, 0.0),
+        recoverable=Recoverable.around(recoverable.usual_s, 0.0, recoverable.high_s),
     )
+
+
+def _back_to(view: View, usual: float, high_s: float) -> Recoverable:
+    """Back to the own usual MFU; at least to where ordinary scatter would leave it."""
+    update_s, mfu = view.seconds(stages.UPDATE_ACTOR), view.mfu_actor or 0.0
+    scattered = usual / view.limits[_CHANGE]
+    usual_s, low_s = (update_s * max(0.0, 1 - mfu / level) for level in (usual, scattered))
+    return Recoverable.around(usual_s, low_s, high_s)
 
 
 def _judge_compute(view: View) -> Proof | None:
@@ -169,10 +187,10 @@ UNKNOWN = Rule(
     family=UPDATE,
     title="the loop waits for the update, whose efficiency is unknown",
     proof="The MFU is missing or impossible.",
-    recoverable="update_actor x (1 - tensor activity / healthy MFU), from nothing up; not "
-    "estimated without GPU activity",
+    recoverable="update_actor x (1 - tensor activity / healthy MFU); from nothing up to the target "
+    "MFU in place of the healthy one; not estimated without GPU activity",
     reads=("perf/mfu/actor", "tensor activity"),
-    thresholds=_BANDS,
+    thresholds=(*_BANDS, _TARGET),
     sources=("mfu", "model", "gpus"),
     next=(
         Advice(
@@ -189,9 +207,12 @@ INEFFICIENT = Rule(
     title="the loop waits for an inefficient update",
     proof="The MFU is low (dense below 0.20, MoE below 0.10), or the stage's MFU is under 0.75 "
     "of the reported one. Between the bands the verdict stays low, or the own baseline decides.",
-    recoverable="update_actor x (1 - MFU / healthy MFU); at least up to the end of the low band",
+    recoverable="update_actor x (1 - MFU / healthy MFU); at least up to the end of the low band, "
+    "at most up to the target. Where the stage falls short of its passes: at most x (1 - stage / "
+    "passes), at least until the stage reaches 0.75 of them, the estimate midway. Against the own "
+    "past: back to its MFU, at least to within 1.25 of it",
     reads=("perf/mfu/actor", "model configuration", "GPU model", "tensor activity"),
-    thresholds=(*_BANDS, _STAGE_OF_INNER),
+    thresholds=(*_BANDS, _STAGE_OF_INNER, _TARGET, _CHANGE),
     sources=("mfu", "model", "gpus", "baseline"),
     next=(
         Advice("Fill micro-batches by tokens.", ("update.batch",)),
