@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import random
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,9 @@ from longpole_agent.batch import PROTOBUF, Batch, Signal
 from longpole_agent.clock import SystemClock
 from longpole_agent.config import Config
 from longpole_agent.counters import Counters
+from longpole_agent.discovery.annotated_pods import find_pods
+from longpole_agent.discovery.finder import EngineFinder, ListCandidates
+from longpole_agent.discovery.local_engines import find_engine_ports, read_system_tables
 from longpole_agent.encode import MetricsEncoder, encode_lanes
 from longpole_agent.errors import ConfigError, DiskError
 from longpole_agent.forward import Forwarder
@@ -83,14 +87,16 @@ class Agent:
         )
         self._intake = Intake(self._spool, self._forwarder.wake)
         self._peers = ProcessPeers(config.host_name)
+        pages = HttpPages()
         self._targets = TargetList(
             [each for each in config.scrape_targets if each.job != RAY_JOB],
             HttpServerApi(config.server, config.token),
             config.host_name,
             list_addresses,
+            find=tuple if config.no_discovery else _make_finder(pages),
         )
         self._scraping = ScrapeSource(
-            self._targets, HttpPages(), self._peers, config.scrape_interval_s, config.host_name
+            self._targets, pages, self._peers, config.scrape_interval_s, config.host_name
         )
         self._nvml: NvmlSource | None = None
         if not config.no_nvml:
@@ -284,6 +290,14 @@ class Agent:
         if waiting:
             parts.append(f"{waiting} records from before")
         return f"{', '.join(parts)} -> {self._config.server}"
+
+
+def _make_finder(pages: HttpPages) -> EngineFinder:
+    tables, pods = read_system_tables(), find_pods(os.environ)
+    sources: list[ListCandidates] = [lambda: find_engine_ports(tables)]
+    if pods is not None:
+        sources.append(pods)
+    return EngineFinder(sources, pages, time.monotonic_ns)
 
 
 def _write_ports(path: Path, http: HttpListener | None, grpc: GrpcListener | None) -> None:

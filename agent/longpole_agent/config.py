@@ -31,6 +31,7 @@ class Config:
     host_name: str
     interval_s: float
     no_scrape: bool
+    no_discovery: bool
     scrape_targets: tuple[Target, ...]
     scrape_interval_s: float
     no_nvml: bool
@@ -122,6 +123,7 @@ _FLAGS = {
     "no-otlp": "receive nothing from trainers",
     "require-otlp": "exit with status 2 when a port is taken",
     "no-scrape": "scrape no Prometheus pages",
+    "no-discovery": "look for no engines beside registered and named ones",
     "no-nvml": "do not look for NVIDIA GPUs",
     "no-ray": "do not look at Ray's workers and at its page",
     "no-gpm": "leave NVIDIA's activity counters to somebody else (DCGM)",

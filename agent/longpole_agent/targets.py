@@ -1,4 +1,4 @@
-"""Which Prometheus pages this agent scrapes: static ones, and those the server hands out.
+"""Which Prometheus pages this agent scrapes: static ones, those the server hands out, found ones.
 
 The server says whose node a page is on. What a trainer registers at this agent's own door goes to
 the server, and again until the server has it: trainers register once.
@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -44,6 +44,11 @@ class Target:
     seen_ns: int = 0
 
     @property
+    def host(self) -> str:
+        """The host of its address, without brackets."""
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
     def port(self) -> int:
         """The port of its address."""
         return int(self.address.rpartition(":")[2])
@@ -62,6 +67,7 @@ class TargetList:
         host_name: This node.
         list_addresses: Gives the addresses of this node.
         every_s: Time between questions.
+        find: Finds pages that nobody registered.
     """
 
     def __init__(
@@ -71,12 +77,15 @@ class TargetList:
         host_name: str,
         list_addresses: Callable[[], Sequence[str]],
         every_s: float = _EVERY_S,
+        find: Callable[[], "Sequence[Target]"] = tuple,
     ) -> None:
         self._static = tuple(static)
         self._api = api
         self._host_name = host_name
         self._list_addresses = list_addresses
         self._every_s = every_s
+        self._find = find
+        self._told: tuple[Target, ...] = ()
         self._changed = threading.Condition()
         self._targets: tuple[Target, ...] = self._static
         self._pending: deque[bytes] = deque(maxlen=_MAX_PENDING)
@@ -139,14 +148,27 @@ class TargetList:
             if str(error) != self.trouble:
                 _log.warning("cannot learn what to scrape: %s", error)
             self.trouble = str(error)
+            self._merge()
             return
         self.trouble = ""
-        merged = {(each.job, each.address): each for each in (*found, *self._static)}
+        self._told = tuple(found)
+        self._merge()
+
+    def _merge(self) -> None:
+        merged = {(each.job, each.address): each for each in (*self._told, *self._static)}
+        for each in self._find_others(merged.values()):
+            merged[each.job, each.address] = each
         if len(merged) > MAX_TARGETS:
             _log.warning("%d pages are registered, %d are scraped", len(merged), MAX_TARGETS)
         # Those registered last are alive most likely.
         latest = sorted(merged.values(), key=lambda each: (each.seen_ns != 0, -each.seen_ns))
         self._targets = tuple(latest[:MAX_TARGETS])
+
+    def _find_others(self, known: Iterable[Target]) -> "Sequence[Target]":
+        """Return found pages that are none of the known ones under another address."""
+        here = {"127.0.0.1", "::1", "localhost", self._host_name, *self._list_addresses()}
+        taken = {(_place(each.host, here), each.port) for each in known}
+        return [each for each in self._find() if (_place(each.host, here), each.port) not in taken]
 
     def _deliver_pending(self) -> None:
         while self._pending:
@@ -172,6 +194,10 @@ class TargetList:
                 self._is_asked = False
                 if self._closed:
                     return
+
+
+def _place(host: str, here: Collection[str]) -> str:
+    return "" if host in here else host
 
 
 def read_targets(answer: bytes) -> list[Target]:

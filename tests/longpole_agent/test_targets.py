@@ -118,3 +118,17 @@ def test_static_targets() -> None:
     for wrong in ("x", "a:b", "vllm=h", "http://h:1", "h:70000", ":1"):
         with pytest.raises(ValueError):
             parse_static_targets(wrong)
+
+
+def test_found_pages_are_added_unless_they_are_known_under_another_address() -> None:
+    found = [Target("discovered", "127.0.0.1:8000"), Target("discovered", "127.0.0.1:8001")]
+    server = Server()
+    server.targets = [row("10.0.0.7:8000")]
+    listing = TargetList((), server, "node0", lambda: ["10.0.0.7"], find=lambda: found)
+    listing.refresh()
+    assert [target.address for target in listing.targets] == ["127.0.0.1:8001", "10.0.0.7:8000"]
+    server.is_up = False
+    found.append(Target("discovered", "127.0.0.1:8002"))
+    listing.refresh()
+    assert [target.port for target in listing.targets] == [8001, 8002, 8000]
+    assert Target("x", "[fd00::1]:80").host == "fd00::1"

@@ -22,6 +22,8 @@ _ENGINE = re.compile(r"(?:ray_)?(vllm|sglang)[:_](?P<series>.+)")
 # `_created` say is no measurement.
 _LEFT_OUT = ("_bucket", "_created", "_info")
 _MAX_LABEL_CHARS = 200
+# What tells engines of one page apart.
+_ENGINE_LABELS = ("worker_addr", "engine_type", "dp_rank", "engine")
 
 
 def make_engine_points(
@@ -38,14 +40,16 @@ def make_engine_points(
         ts_ns: The points' time.
     """
     points: list[Point] = []
-    num_left_out = 0
     resources: dict[str, Attributes] = {}
-    for sample in samples:
-        if sample is None:
-            num_left_out += 1
-            continue
+    read = list(samples)
+    found = [sample for sample in read if sample is not None]
+    num_left_out = len(read) - len(found)
+    first_ranks = _find_first_ranks(found)
+    for sample in found:
         match = _ENGINE.fullmatch(sample.name)
         if match is None or sample.name.endswith(_LEFT_OUT) or not math.isfinite(sample.value):
+            continue
+        if _is_copy(sample, first_ranks):
             continue
         if len(points) >= MAX_SERIES or any(
             len(value) > _MAX_LABEL_CHARS for _, value in sample.labels
@@ -59,6 +63,40 @@ def make_engine_points(
         kind = "counter" if sample.is_cumulative else "gauge"
         points.append(Point(sample.name, "", kind, ts_ns, sample.value, sample.labels, resource))
     return points, num_left_out
+
+
+def _find_first_ranks(samples: Iterable[Sample]) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Return the first rank of each engine of a page.
+
+    Ranks of tensor and pipeline parallelism repeat what the first one says. With data parallel
+    attention the first one of an engine need not be rank 0.
+    """
+    first: dict[tuple[str, ...], tuple[int, int]] = {}
+    for sample in samples:
+        rank = _read_rank(sample)
+        if rank is not None:
+            engine = _read_engine(sample)
+            first[engine] = min(rank, first.get(engine, rank))
+    return first
+
+
+def _is_copy(sample: Sample, first: dict[tuple[str, ...], tuple[int, int]]) -> bool:
+    rank = _read_rank(sample)
+    return rank is not None and rank != first[_read_engine(sample)]
+
+
+def _read_rank(sample: Sample) -> tuple[int, int] | None:
+    labels = dict(sample.labels)
+    ranks = [labels.get(name, "") for name in ("pp_rank", "tp_rank")]
+    if not any(ranks):
+        return None
+    pipeline, tensor = (int(rank) if rank.isdecimal() else 0 for rank in ranks)
+    return pipeline, tensor
+
+
+def _read_engine(sample: Sample) -> tuple[str, ...]:
+    labels = dict(sample.labels)
+    return tuple(labels.get(name, "") for name in _ENGINE_LABELS)
 
 
 def name_replica(target: Target) -> str:

@@ -1,6 +1,12 @@
-"""Fetches Prometheus pages: bounded in time and size, one new connection each."""
+"""Fetches Prometheus pages: bounded in time and size, one new connection each.
+
+Who registers a page chooses where an agent connects. What a name means is looked up here, once, and
+an address that no page can have is refused: link-local ones hold the metadata services of clouds.
+"""
 
 import http.client
+import ipaddress
+import socket
 import time
 from typing import Protocol
 
@@ -46,11 +52,10 @@ class HttpPages:
         host, _, port = target.rpartition(":")
         deadline_s = time.monotonic() + self._timeout_s
         # Never through a proxy: pages lie on this node or beside it.
-        connection = http.client.HTTPConnection(
-            host.strip("[]"), int(port), timeout=self._timeout_s
-        )
+        address = _resolve(host.strip("[]"), int(port))
+        connection = http.client.HTTPConnection(address, int(port), timeout=self._timeout_s)
         try:
-            connection.request("GET", self._path, headers={"Accept": ACCEPT})
+            connection.request("GET", self._path, headers={"Accept": ACCEPT, "Host": target})
             response = connection.getresponse()
             if response.status != 200:
                 raise PageError(f"status {response.status}")
@@ -80,3 +85,18 @@ class HttpPages:
             if connection.sock is not None:
                 connection.sock.settimeout(left_s)
         return bytes(body)
+
+
+def _resolve(host: str, port: int) -> str:
+    """Return the first address of a host, if a page may be there."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise PageError(f"no address of {host!r}") from error
+    address = str(found[0][4][0])
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    if parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified:
+        raise PageError(f"{address} is no address of a page")
+    return address

@@ -11,6 +11,7 @@ from longpole.conventions import rl_insight
 from longpole_agent.peers import Peers
 from longpole_agent.sources.engine_pages import make_engine_points
 from longpole_agent.sources.exposition import read_page
+from longpole_agent.sources.host import list_addresses
 from longpole_agent.sources.monitor_pages import MonitorPage
 from longpole_agent.sources.pages import FetchPage, PageError
 from longpole_agent.sources.source import Attributes, Point
@@ -90,6 +91,7 @@ class ScrapeSource:
         patience_s: How long a tick waits for the pages it asked for; later ones are kept for the
             next tick.
         now_ns: Wall clock, for visits between ticks.
+        list_addresses: Gives the addresses of this node.
     """
 
     name = "scrape"
@@ -103,7 +105,9 @@ class ScrapeSource:
         host_name: str,
         patience_s: float = _PATIENCE_S,
         now_ns: Callable[[], int] = time.time_ns,
+        list_addresses: Callable[[], Sequence[str]] = list_addresses,
     ) -> None:
+        self._list_addresses = list_addresses
         self._listing = listing
         self._fetch = fetch
         self._peers = peers
@@ -208,10 +212,18 @@ class ScrapeSource:
             page.job = registered
         elif ts_ns >= page.job_until_ns:
             page.job_until_ns = ts_ns + _JOB_AGE_NS
-            page.job = self._peers.find_listener(target.port) or (
+            page.job = self._find_listener(target) or (
                 f"page/{self._host_name}/{target.address}/{target.seen_ns}"
             )
         return page.job
+
+    def _find_listener(self, target: Target) -> str:
+        # A pod's port is another one than the same port of its node.
+        if target.host not in {"127.0.0.1", "::1", "localhost", self._host_name} and (
+            target.host not in self._list_addresses()
+        ):
+            return ""
+        return self._peers.find_listener(target.port)
 
     def _take(self, page: _Page, visit: _Visit, ts_ns: int) -> Sequence[Point]:
         page.error = visit.error

@@ -29,8 +29,17 @@ _GENERATED_LIVE = ("vllm:generation_tokens_total",)
 _GENERATED_LATE = ("sglang:generation_tokens_total",)
 _PROMPT = ("vllm:prompt_tokens_total", "sglang:prompt_tokens_total")
 _REALTIME = ("sglang:realtime_tokens_total",)
-_HITS = ("vllm:prefix_cache_hits_total", "sglang:cached_tokens_total")
-_QUERIES = ("vllm:prefix_cache_queries_total", "sglang:prompt_tokens_total")
+# Of vLLM's first V1 releases, in blocks: only their ratio is used.
+_HITS = (
+    "vllm:prefix_cache_hits_total",
+    "vllm:gpu_prefix_cache_hits_total",
+    "sglang:cached_tokens_total",
+)
+_QUERIES = (
+    "vllm:prefix_cache_queries_total",
+    "vllm:gpu_prefix_cache_queries_total",
+    "sglang:prompt_tokens_total",
+)
 _PREFILL_S = ("vllm:request_prefill_time_seconds_sum",)
 _DECODE_S = ("vllm:request_decode_time_seconds_sum",)
 

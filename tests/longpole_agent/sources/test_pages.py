@@ -73,3 +73,14 @@ def test_a_page_that_never_ends_is_left(server: PageServer) -> None:
 def test_nobody_there(target: str) -> None:
     with pytest.raises(PageError):
         HttpPages(timeout_s=2.0)(target)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["169.254.169.254:80", "[fe80::1]:80", "0.0.0.0:80", "[::]:80", "224.0.0.1:80",
+     "[::ffff:169.254.169.254]:80", "2852039166:80", "0xa9fea9fe:80"],
+)  # fmt: skip
+def test_an_address_that_no_page_can_have_is_not_connected_to(target: str) -> None:
+    """Names may mean such an address too: what counts is what they mean."""
+    with pytest.raises(PageError, match="no address of a page"):
+        HttpPages()(target)

@@ -28,7 +28,14 @@ class Node:
         self.answers: dict[str, Callable[[], str]] = {}
         self.num_read: dict[str, int] = {}
         self.source = ScrapeSource(
-            self, self._fetch, Peers(), 2.0, "node-1", patience_s=10.0, now_ns=lambda: 99 * S
+            self,
+            self._fetch,
+            Peers(),
+            2.0,
+            "node-1",
+            patience_s=10.0,
+            now_ns=lambda: 99 * S,
+            list_addresses=lambda: ["h"],
         )
 
     def _fetch(self, target: str) -> str:
@@ -116,3 +123,10 @@ def test_of_two_trainers_none_is_the_only_one() -> None:
     node.sample(2)
     assert node.source.find_lone_job() == "process/2"
     node.source.close()
+
+
+def test_a_port_of_a_pod_is_no_port_of_its_node() -> None:
+    node = Node(Target("kubernetes-pods", "10.2.0.9:8000"), Target("discovered", "127.0.0.1:8000"))
+    node.answers = {target.address: lambda: "vllm:x 1" for target in node.targets}
+    jobs = [dict(point.resource)["longpole.job"] for point in node.sample(1)]
+    assert jobs == ["page/node-1/10.2.0.9:8000/0", "process/8000"]

@@ -32,6 +32,9 @@ _IDENTITY_LABELS = frozenset(
         "tp_rank",
         "pp_rank",
         "dp_rank",
+        "moe_ep_rank",
+        "moe_dp_rank",
+        "worker_addr",
         "WorkerId",
         "NodeAddress",
         "SessionName",
@@ -70,11 +73,12 @@ def make_engine_sample(
 
 
 def is_copy(values: Values) -> bool:
-    """Tell whether a point repeats what the first rank of its engine says."""
-    return any(
-        (get_text(values, label) or _FIRST_ENGINE) != _FIRST_ENGINE
-        for label in ("tp_rank", "pp_rank")
-    )
+    """Tell whether a point repeats what the first rank of its engine says.
+
+    With data parallel attention the first rank of an engine need not be rank 0 of all.
+    """
+    labels = ("pp_rank",) if "dp_rank" in values else ("tp_rank", "pp_rank")
+    return any((get_text(values, label) or _FIRST_ENGINE) != _FIRST_ENGINE for label in labels)
 
 
 def _name_replica(point: NumberPoint, sender: Sender) -> str:
@@ -82,8 +86,11 @@ def _name_replica(point: NumberPoint, sender: Sender) -> str:
 
     These are engines (data parallel ranks), and the halves of disaggregated serving.
     """
+    worker = get_text(point.values, "worker_addr")
     replica = (
-        get_text(point.values, _INSTANCE)
+        # A router's page shows the engines behind it.
+        (worker.rpartition("//")[2] if worker else None)
+        or get_text(point.values, _INSTANCE)
         or get_text(point.values, "instance")
         or sender.instance
         or sender.host

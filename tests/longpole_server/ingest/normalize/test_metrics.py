@@ -84,6 +84,30 @@ def test_spellings_of_an_engine_series_are_one() -> None:
     assert records.metric_points == []
 
 
+def test_each_engine_of_a_page_is_a_replica() -> None:
+    """Data parallel engines, halves of disaggregated serving, engines behind a router."""
+    sender = otlp.process(role="rollout", service__instance__id="r0")
+    labels = (
+        {"dp_rank": "0", "tp_rank": "0", "moe_ep_rank": "0", "engine_type": "unified"},
+        {"dp_rank": "1", "tp_rank": "4", "moe_ep_rank": "4", "engine_type": "unified"},
+        {"dp_rank": "1", "tp_rank": "0", "pp_rank": "1"},
+        {"tp_rank": "1"},
+        {"engine_type": "prefill", "tp_rank": "0"},
+        {"engine_type": "decode", "dp_rank": "2", "tp_rank": "8"},
+        {"worker_addr": "http://10.0.0.8:30000", "tp_rank": "0"},
+    )
+    points = [(index, index / 10, each) for index, each in enumerate(labels)]
+    records = Feed().metrics(sender, [otlp.gauge("sglang:token_usage", points)], at_s=9)
+    assert [(sample.replica, sample.value) for sample in records.engine_samples] == [
+        ("r0", 0.0),
+        ("r0/1", 0.1),
+        ("r0/prefill", 0.4),
+        ("r0/2/decode", 0.5),
+        ("10.0.0.8:30000", 0.6),
+    ]
+    assert {sample.name for sample in records.engine_samples} == {"sglang:token_usage"}
+
+
 def test_a_trainers_metric_that_looks_like_an_engines_stays_a_scalar() -> None:
     metrics = [
         otlp.gauge("vllm_kl", [(1, 0.1, {"rl.loop.iteration": 1})]),
