@@ -25,10 +25,12 @@ from longpole_agent.errors import ConfigError, DiskError
 from longpole_agent.forward import Forwarder
 from longpole_agent.identity import load_origin, write_atomically
 from longpole_agent.intake import Intake
+from longpole_agent.own_metrics import Parts, collect_metrics
 from longpole_agent.peers import ProcessPeers
 from longpole_agent.receiver.form import check_form
 from longpole_agent.receiver.listen import GrpcListener, HttpListener, PortTakenError, bind
 from longpole_agent.receiver.otlp_grpc import make_grpc_server
+from longpole_agent.receiver.metrics_page import MetricsDoor
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
 from longpole_agent.receiver.rl_insight_door import RlInsightDoor
 from longpole_agent.receiver.room import Room
@@ -213,7 +215,11 @@ class Agent:
                 self._store, room, config.max_request_bytes, self.describe_health, stamp
             )
             door = RlInsightDoor(app, self._targets.register, self._peers, config.host_name)
-            self._http = HttpListener(door, listening)
+            parts = Parts(
+                self._spool, config.spool_bytes, self._counters, self._forwarder, self._sampler,
+                self._nvml,
+            )  # fmt: skip
+            self._http = HttpListener(MetricsDoor(door, lambda: collect_metrics(parts)), listening)
             await self._http.start()
         except PortTakenError as error:
             problems.append(f"OTLP/HTTP on {error}")

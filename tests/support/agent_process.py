@@ -78,6 +78,12 @@ class AgentProcess:
         """Return the status that a path answers."""
         return self._request("GET", path, b"", {})[0]
 
+    def metrics(self) -> str:
+        """Return the agent's own figures in Prometheus' text format."""
+        status, _, body = self._request("GET", "/metrics", b"", {})
+        assert status == 200
+        return body.decode()
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Interrupt the agent and return its exit status."""
         if self._process.poll() is None:

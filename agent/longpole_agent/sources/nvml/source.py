@@ -74,6 +74,16 @@ class NvmlSource:
         self._num_in_vain = 0
 
     @property
+    def num_gpus(self) -> int:
+        """How many GPUs answer."""
+        return len(self._devices)
+
+    @property
+    def num_lost(self) -> int:
+        """How many GPUs have answered and do not any more."""
+        return len(self._lost)
+
+    @property
     def trouble(self) -> str:
         """What keeps GPUs that were there from being sampled, "" when nothing does.
 
