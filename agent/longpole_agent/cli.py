@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from longpole.log_lines import set_up_logging
 from longpole_agent.agent import Agent
 from longpole_agent.config import Config, parse_config
 from longpole_agent.errors import AgentError, ConfigError, DiskError
@@ -18,13 +19,11 @@ from longpole_agent.sources.nvml.recording import NothingToRecordError, record
 
 def main(arguments: Sequence[str]) -> int:
     """Run the agent until it is interrupted; return the exit status."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
-    # It speaks of its own start and end; the agent does that.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         config = parse_config(arguments, os.environ)
+        set_up_logging(config.log_format, sys.stderr)
+        # It speaks of its own start and end; the agent does that.
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
         if config.record_nvml is not None:
             _record(config.record_nvml)
         else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from longpole.log_lines import parse_form
 from longpole_agent.errors import ConfigError
 from longpole_agent.targets import Target, parse_static_targets
 
@@ -45,6 +46,7 @@ class Config:
     spool_bytes: int
     spool_hours: int
     max_request_bytes: int
+    log_format: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ _OPTIONS = (
         "max-request-bytes", lambda text: _parse_whole(text, 1024), str(64 << 20), "BYTES",
         "bound of one request, decompressed",
     ),
+    _Option("log-format", parse_form, "text", "FORM", "of log lines: text, or json"),
 )  # fmt: skip
 _FLAGS = {
     "no-otlp": "receive nothing from trainers",

@@ -223,6 +223,7 @@ def _build(
             collect_metrics=lambda: [
                 *_collect_metrics(pipeline, normalizer, closer, joiner, spool),
                 *_collect_alert_metrics(alert_desk),
+                *_collect_disk_metrics(config.data_dir),
             ],
             token_check=authorize,
             max_import_bytes=config.max_import_bytes,
@@ -346,6 +347,7 @@ def _collect_metrics(
     gauges = {
         "ingest_pending_requests": ("durable requests not stored yet", ingest.num_pending),
         "steps_waiting": ("steps that wait to be derived", closing.num_waiting),
+        "journal_bytes": ("bytes of the journal", spool.num_bytes),
         "journal_max_bytes": ("bound of the journal", spool.max_bytes),
     }
     return [
@@ -396,5 +398,18 @@ def _collect_alert_metrics(desk: AlertDesk) -> list[OwnMetric]:
         *(
             OwnMetric(f"longpole_{name}", "gauge", text, value)
             for name, (text, value) in gauges.items()
+        ),
+    ]
+
+
+def _collect_disk_metrics(data_dir: Path) -> list[OwnMetric]:
+    try:
+        disk = shutil.disk_usage(data_dir)
+    except OSError:
+        return []
+    return [
+        OwnMetric("longpole_disk_free_bytes", "gauge", "room for the data directory", disk.free),
+        OwnMetric(
+            "longpole_disk_size_bytes", "gauge", "the file system it lies on", disk.used + disk.free
         ),
     ]

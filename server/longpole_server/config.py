@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 import platformdirs
 
+from longpole.log_lines import parse_form
 from longpole_server.errors import ConfigError
 
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -238,6 +239,9 @@ class Config:
         metadata=_option(
             "after a message about a run, what follows is gathered for so long", parse_seconds
         ),
+    )
+    log_format: str = field(
+        default="text", metadata=_option("form of log lines: text, or json", parse_form)
     )
     ports_file: Path | None = field(
         default=None, metadata=_option("write the ports as JSON once listening", Path)

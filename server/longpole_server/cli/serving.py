@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
+from longpole.log_lines import set_up_logging
 from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
@@ -46,7 +47,7 @@ def run_server(config: Config, companions: Companions) -> int:
 
     0 done, 1 failed, 2 the settings make no sense.
     """
-    _set_up_logging()
+    _set_up_logging(config.log_format)
     raise_file_limit()
     try:
         # A server that stands by would find out too late.
@@ -187,10 +188,8 @@ def _write_ports(file: Path, ports: Mapping[str, int]) -> None:
         raise ConfigError(f"cannot write {partial}: {error.strerror}") from error
 
 
-def _set_up_logging() -> None:
+def _set_up_logging(form: str) -> None:
     """Log to standard error: what an operator must know, no request lines."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    set_up_logging(form, sys.stderr)
     for noisy in ("uvicorn", "dash", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -48,8 +48,13 @@ def make_children(config: UpConfig, url: str, environ: Mapping[str, str]) -> lis
             )
         )
         data_dir = f"--data-dir={config.data_dir / 'agent'}"
+        log_format = f"--log-format={config.log_format}"
         children.append(
-            Child("agent", (*command, "agent", f"--server={url}", data_dir, *ports), environment)
+            Child(
+                "agent",
+                (*command, "agent", f"--server={url}", data_dir, *ports, log_format),
+                environment,
+            )
         )
     if config.demo:
         children.append(

@@ -1,0 +1,195 @@
+"""The objects of every mode: valid for Kubernetes, consistent with each other, and confined."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from support.helm_child import Document, HelmChild, find
+from support.helm_modes import MODES, WITH_SERVER
+
+# The oldest that Chart.yaml allows, and the newest whose schemas are known.
+VERSIONS = ("1.26", str(kubernetes_validate.latest_version()))
+# Theirs are the Prometheus operator's schemas.
+CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+
+
+@pytest.fixture(scope="module", params=MODES)
+def documents(request: pytest.FixtureRequest, helm: HelmChild) -> list[Document]:
+    return helm.render(MODES[request.param])
+
+
+def list_pods(documents: list[Document]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, labels and specification of the pods of each workload."""
+    for document in documents:
+        if document["kind"] in {"StatefulSet", "DaemonSet"}:
+            template = document["spec"]["template"]
+            yield document["metadata"]["name"], template["metadata"]["labels"], template["spec"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubernetes_knows_every_field(documents: list[Document], version: str) -> None:
+    for document in documents:
+        if document["kind"] not in CUSTOM:
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_objects_have_names_of_their_own_and_say_whose_they_are(documents: list[Document]) -> None:
+    names = [(document["kind"], document["metadata"]["name"]) for document in documents]
+    assert len(names) == len(set(names))
+    for document in documents:
+        assert document["metadata"]["labels"]["app.kubernetes.io/instance"] == "longpole"
+        assert document["metadata"]["labels"]["app.kubernetes.io/version"] == "0.1.0"
+
+
+def test_selectors_meet_their_pods(documents: list[Document]) -> None:
+    pods = [labels for _, labels, _ in list_pods(documents)]
+    for document in documents:
+        spec = document.get("spec", {})
+        selector = spec.get("selector") or spec.get("podSelector") or {}
+        wanted = selector.get("matchLabels", selector)
+        if wanted and document["kind"] != "ServiceMonitor":
+            assert sum(wanted.items() <= labels.items() for labels in pods) == 1
+        if document["kind"] == "ServiceMonitor":
+            services = [one for one in documents if one["kind"] == "Service"]
+            met = [one for one in services if wanted.items() <= one["metadata"]["labels"].items()]
+            assert [one["metadata"]["name"] for one in met] == ["observe-server"]
+
+
+def test_ports_that_are_named_exist(documents: list[Document]) -> None:
+    for document in documents:
+        if document["kind"] not in {"Service", "NetworkPolicy"}:
+            continue
+        spec = document["spec"]
+        selector = spec.get("selector") or spec["podSelector"]["matchLabels"]
+        (pod,) = (
+            pod for _, labels, pod in list_pods(documents) if selector.items() <= labels.items()
+        )
+        known = {port["name"] for port in pod["containers"][0]["ports"]}
+        rules = spec.get("ingress", []) if document["kind"] == "NetworkPolicy" else [spec]
+        for rule in rules:
+            for port in rule["ports"]:
+                assert port.get("targetPort", port["port"]) in known
+
+
+def test_volumes_and_mounts_belong_together(documents: list[Document]) -> None:
+    by_name = {document["metadata"]["name"]: document for document in documents
+               if document["kind"] in {"StatefulSet", "DaemonSet"}}  # fmt: skip
+    for name, _, pod in list_pods(documents):
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        claims = by_name[name]["spec"].get("volumeClaimTemplates", [])
+        volumes |= {claim["metadata"]["name"] for claim in claims}
+        for container in pod["containers"]:
+            mounts = [mount["name"] for mount in container["volumeMounts"]]
+            assert set(mounts) == volumes
+            paths = [mount["mountPath"] for mount in container["volumeMounts"]]
+            assert len(paths) == len(set(paths))
+
+
+def test_what_no_pod_needs_none_has(documents: list[Document]) -> None:
+    for _, _, pod in list_pods(documents):
+        assert pod["automountServiceAccountToken"] is False
+        # Variables of Services would be read as options: LONGPOLE_PORT=tcp://...
+        assert pod["enableServiceLinks"] is False
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert set(container["resources"]) == {"requests", "limits"}
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                assert probe in container
+
+
+def list_offences(pod: Any) -> list[str]:
+    """Return what the Pod Security Standard `restricted` would refuse, beyond the test above."""
+    offences = [name for name in ("hostPID", "hostNetwork", "hostIPC") if pod.get(name)]
+    offences += [volume["name"] for volume in pod["volumes"] if "hostPath" in volume]
+    context = pod["securityContext"]
+    if context.get("runAsNonRoot") is not True or context.get("runAsUser") == 0:
+        offences.append("root")
+    offences += [
+        "hostPort" for one in pod["containers"] for port in one["ports"] if "hostPort" in port
+    ]
+    return offences
+
+
+@pytest.mark.parametrize("mode", WITH_SERVER)
+def test_servers_meet_the_restricted_standard(helm: HelmChild, mode: str) -> None:
+    pods = {name: pod for name, _, pod in list_pods(helm.render(MODES[mode]))}
+    assert [list_offences(pod) for name, pod in pods.items() if not name.endswith("-agent")] != []
+    for name, pod in pods.items():
+        if not name.endswith("-agent"):
+            assert list_offences(pod) == []
+
+
+def test_an_agent_can_meet_the_restricted_standard(helm: HelmChild) -> None:
+    pods = {name: pod for name, _, pod in list_pods(helm.render(MODES["restricted"]))}
+    assert list_offences(pods["longpole-agent"]) == []
+    usual = {name: pod for name, _, pod in list_pods(helm.render(MODES["embedded"]))}
+    assert list_offences(usual["longpole-agent"]) == ["data", "pod-resources", "root"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_secrets_are_referred_to_never_made(helm: HelmChild, mode: str) -> None:
+    documents = helm.render(MODES[mode])
+    assert "Secret" not in {document["kind"] for document in documents}
+    for _, _, pod in list_pods(documents):
+        for container in pod["containers"]:
+            plain = {one["name"] for one in container["env"] if "value" in one}
+            assert not any(name.endswith(("TOKEN", "PASSWORD", "WEBHOOK_URL")) for name in plain)
+
+
+def test_the_embedded_store_has_one_process(helm: HelmChild) -> None:
+    spec = find(helm.render(MODES["embedded"]), "StatefulSet", "-server")["spec"]
+    assert spec["replicas"] == 1
+    (claim,) = spec["volumeClaimTemplates"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_who_stands_by_is_waited_for_by_nobody(helm: HelmChild) -> None:
+    spec = find(helm.render(MODES["external-clickhouse"]), "StatefulSet", "-server")["spec"]
+    assert (spec["replicas"], spec["podManagementPolicy"]) == (2, "Parallel")
+    assert spec["updateStrategy"] == {"type": "OnDelete"}
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["startupProbe"]["failureThreshold"] > 10**9
+
+
+def test_trainers_reach_the_agent_of_their_own_node(helm: HelmChild) -> None:
+    documents = helm.render(MODES["embedded"])
+    service = find(documents, "Service", "-agent")["spec"]
+    assert service["internalTrafficPolicy"] == "Local"
+    assert service["publishNotReadyAddresses"] is True
+    pod = find(helm.render(MODES["host-network"]), "DaemonSet")["spec"]["template"]["spec"]
+    assert "--otlp-host=127.0.0.1" in pod["containers"][0]["args"]
+    assert pod["containers"][0]["readinessProbe"]["httpGet"]["host"] == "127.0.0.1"
+
+
+def test_websockets_and_imports_pass_the_ingress(helm: HelmChild) -> None:
+    ingress = find(helm.render(MODES["embedded"]), "Ingress")
+    annotations = ingress["metadata"]["annotations"]
+    assert annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"] == "3600"
+    assert annotations["nginx.ingress.kubernetes.io/proxy-body-size"] == "0"
+
+
+def test_only_the_server_reaches_the_bundled_clickhouse(helm: HelmChild) -> None:
+    policy = find(helm.render(MODES["bundled-clickhouse"]), "NetworkPolicy", "-clickhouse")["spec"]
+    ((rule,), egress) = (policy["ingress"], policy["egress"])
+    (source,) = rule["from"]
+    assert source["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "server"
+    assert egress == []
+
+
+def test_the_server_may_leave_for_its_clickhouse(helm: HelmChild) -> None:
+    policy = find(helm.render(MODES["external-clickhouse"]), "NetworkPolicy", "-server")["spec"]
+    assert {"ports": [{"port": 8443, "protocol": "TCP"}]} in policy["egress"]
+
+
+def test_prometheus_shows_the_token(helm: HelmChild) -> None:
+    documents = helm.render(MODES["everything"])
+    (endpoint,) = find(documents, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["authorization"]["credentials"] == {"name": "longpole-token", "key": "bearer"}
+    groups = find(documents, "PrometheusRule")["spec"]["groups"]
+    assert [group["name"] for group in groups] == ["longpole-server", "longpole-agent"]
