@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 PORT ?= 8470
 # The real trainers that are tested, each in an environment of its own.
 TRAINERS ?= trl verl vllm
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test search trainers check pictures format lock clean
+.PHONY: help install run test search trainers check pictures docs dist sbom format lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -23,10 +24,15 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 
 install: $(VENV)/.installed ## create .venv with the pinned dependencies and this project
 
+# What tests of deployment and documentation need beside; `make run` does without.
+$(VENV)/.deploy: requirements-deploy.lock $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-deploy.lock
+	@touch $@
+
 run: install ## start server, agent and a simulated training run; PORT=8470
 	@$(BIN)/longpole up --port $(PORT) --demo || { echo "Where port $(PORT) is taken: make run PORT=8480" >&2; exit 1; }
 
-test: install ## everything the tests need, then all tests and checks
+test: install $(VENV)/.deploy ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
@@ -38,7 +44,7 @@ trainers: install ## whole trainings of verl and TRL against this project (TRAIN
 	PYTHONPATH=tests $(BIN)/python tests/trainers/prepare.py $(TRAINERS)
 	$(BIN)/pytest tests/trainers
 
-check: install ## format, lint, types and import contracts; changes nothing
+check: install $(VENV)/.deploy ## format, lint, types and import contracts; changes nothing
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache
@@ -47,12 +53,27 @@ check: install ## format, lint, types and import contracts; changes nothing
 pictures: install ## take the documentation's pictures anew, of every page in both themes
 	LONGPOLE_SCREENSHOTS=1 $(BIN)/pytest tests/browser/test_demo.py
 
+docs: $(VENV)/.deploy ## build the documentation's site into site/; a warning is an error
+	$(BIN)/mkdocs build --strict --quiet
+
+dist: $(VENV)/.deploy ## build wheel and sdist into dist/, the same bytes each time
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build --directory dist
+
+sbom: $(VENV)/.deploy ## write what the images are made of into dist/ (CycloneDX)
+	mkdir -p dist
+	for image in agent server; do $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --of JSON \
+		--output-file dist/longpole-$$image.cdx.json deploy/images/$$image.lock; done
+
 format: install ## format and fix what can be fixed
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
-lock: install ## resolve requirements.lock anew from pyproject.toml (needs uv)
-	uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --output-file requirements.lock
+lock: install ## resolve the lock files anew from pyproject.toml (needs uv)
+	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock
+	$(LOCK) --group deploy --constraint requirements.lock --output-file requirements-deploy.lock
+	$(LOCK) pyproject.toml --extra agent --constraint requirements.lock --output-file deploy/images/agent.lock
+	$(LOCK) pyproject.toml --extra server --extra pictures --constraint requirements.lock --output-file deploy/images/server.lock
+	echo hatchling | $(LOCK) - --constraint requirements-deploy.lock --output-file deploy/images/build.lock
 
 clean: ## remove the environment and what tests and runs left behind
-	rm -rf $(VENV) test-artifacts .pytest_cache .ruff_cache .longpole
+	rm -rf $(VENV) dist site test-artifacts .pytest_cache .ruff_cache .longpole

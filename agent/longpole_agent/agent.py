@@ -29,8 +29,8 @@ from longpole_agent.own_metrics import Parts, collect_metrics
 from longpole_agent.peers import ProcessPeers
 from longpole_agent.receiver.form import check_form
 from longpole_agent.receiver.listen import GrpcListener, HttpListener, PortTakenError, bind
-from longpole_agent.receiver.otlp_grpc import make_grpc_server
 from longpole_agent.receiver.metrics_page import MetricsDoor
+from longpole_agent.receiver.otlp_grpc import make_grpc_server
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
 from longpole_agent.receiver.rl_insight_door import RlInsightDoor
 from longpole_agent.receiver.room import Room
@@ -151,6 +151,8 @@ class Agent:
         spool, counters, trouble = self._spool, self._counters, self._forwarder.trouble
         nvml = self._nvml
         gpu_trouble = "" if nvml is None else nvml.trouble
+        if nvml is not None and self._config.require_gpus and nvml.num_gpus == 0:
+            gpu_trouble = gpu_trouble or "no GPU has answered yet"
         sources = [
             {
                 "name": state.name,

@@ -38,6 +38,7 @@ class Config:
     no_nvml: bool
     no_gpm: bool
     no_ray: bool
+    require_gpus: bool
     record_nvml: Path | None
     nvml_retry_s: float
     pod_resources_socket: Path | None
@@ -129,6 +130,7 @@ _FLAGS = {
     "no-discovery": "look for no engines beside registered and named ones",
     "no-nvml": "do not look for NVIDIA GPUs",
     "no-ray": "do not look at Ray's workers and at its page",
+    "require-gpus": "not ready (GET /ready) while no GPU answers, not even at first",
     "no-gpm": "leave NVIDIA's activity counters to somebody else (DCGM)",
 }
 _TRUE = frozenset({"1", "true", "yes", "on"})

@@ -4,7 +4,7 @@ import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -12,24 +12,26 @@ import yaml
 from longpole import __version__
 from support.helm_child import CHART, HelmChild, RefusedError
 
-TOKEN = {"auth": {"existingSecret": "longpole-token"}}
+Values = dict[str, Any]
+
+TOKEN: Values = {"auth": {"existingSecret": "longpole-token"}}
 ROOT = Path(__file__).parents[2]
 
 
-def merge(*parts: dict[str, Any]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
+def merge(*parts: Values) -> Values:
+    merged: Values = {}
     for part in parts:
         for key, value in part.items():
             both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-            merged[key] = merge(merged[key], value) if both else value
+            merged[key] = merge(merged[key], cast("Values", value)) if both else value
     return merged
 
 
-def list_leaves(node: object, schema: Any, path: str = "") -> Iterator[str]:
+def list_leaves(node: Any, schema: Any, path: str = "") -> Iterator[str]:
     """Yield paths of values that the schema says nothing about."""
     if not isinstance(node, dict) or "properties" not in schema:
         return
-    for key, value in node.items():
+    for key, value in cast("Values", node).items():
         if key not in schema["properties"]:
             yield f"{path}.{key}"
         else:
@@ -66,10 +68,10 @@ def test_the_readme_is_made_from_the_values() -> None:
     assert {name for name in list_names(values) if not is_described(name, named)} == set()
 
 
-def list_names(node: dict[str, Any], path: str = "") -> Iterator[str]:
+def list_names(node: Values, path: str = "") -> Iterator[str]:
     for key, value in node.items():
         if isinstance(value, dict) and value:
-            yield from list_names(value, f"{path}{key}.")
+            yield from list_names(cast("Values", value), f"{path}{key}.")
         else:
             yield path + key
 

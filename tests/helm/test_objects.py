@@ -1,4 +1,5 @@
 """The objects of every mode: valid for Kubernetes, consistent with each other, and confined."""
+# pyright: reportMissingTypeStubs=false
 
 from collections.abc import Iterator
 from typing import Any
@@ -46,9 +47,9 @@ def test_objects_have_names_of_their_own_and_say_whose_they_are(documents: list[
 def test_selectors_meet_their_pods(documents: list[Document]) -> None:
     pods = [labels for _, labels, _ in list_pods(documents)]
     for document in documents:
-        spec = document.get("spec", {})
-        selector = spec.get("selector") or spec.get("podSelector") or {}
-        wanted = selector.get("matchLabels", selector)
+        spec: Any = document.get("spec", {})
+        selector: Any = spec.get("selector") or spec.get("podSelector") or {}
+        wanted: Any = selector.get("matchLabels", selector)
         if wanted and document["kind"] != "ServiceMonitor":
             assert sum(wanted.items() <= labels.items() for labels in pods) == 1
         if document["kind"] == "ServiceMonitor":

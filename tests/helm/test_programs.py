@@ -10,13 +10,15 @@ from starlette.routing import Route
 
 from longpole_agent.config import Config as AgentConfig
 from longpole_agent.config import parse_config
-from longpole_agent.receiver.own_state import LIVE_PATH, READY_PATH
+from longpole_agent.receiver.otlp_http import OtlpHttpApp
+from longpole_agent.receiver.room import Room
 from longpole_server.api.application import PREFIX
 from longpole_server.api.own_state import create_state_router
 from longpole_server.config import Config, read_config
 from longpole_server.delivery.settings import read_settings
 from longpole_server.store.location import locate_store
 from longpole_server.store.retention import choose_retention
+from support.agent_asgi import call
 from support.helm_child import HelmChild, find
 from support.helm_modes import MODES, WITH_SERVER
 
@@ -146,7 +148,7 @@ def test_the_defaults_are_the_programs_own(helm: HelmChild) -> None:
         if getattr(agent, option.name) != getattr(usual, option.name)
     }  # fmt: skip
     assert differing == {
-        "server", "data_dir", "otlp_host", "require_otlp", "log_format", "pod_resources_socket",
+        "server", "data_dir", "otlp_host", "require_otlp", "require_gpus", "log_format", "pod_resources_socket",
     }  # fmt: skip
 
 
@@ -160,4 +162,16 @@ def test_probes_ask_for_routes_that_exist(helm: HelmChild) -> None:
               if isinstance(route, Route)}  # fmt: skip
     assert list_probes(server) <= routes
     _, agent = read_container(helm, "embedded", "DaemonSet", "-agent")
-    assert list_probes(agent) == {"/health", READY_PATH, LIVE_PATH}
+    assert list_probes(agent) == {"/health", "/ready", "/live"}
+
+
+async def test_agents_answer_those_probes() -> None:
+    async def store(*_: object) -> None:
+        raise AssertionError
+
+    state = {"ready": True, "live": True}
+    app = OtlpHttpApp(store, Room(1), 1, lambda: state)
+    for path in ("/health", "/ready", "/live"):
+        answer = await call(app, "GET", path)
+        assert answer is not None
+        assert answer.status == 200

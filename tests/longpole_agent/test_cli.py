@@ -27,7 +27,7 @@ from support.agent_process import AgentProcess
 from support.agent_upstream import FakeServer, Request
 from support.agent_waiting import wait_until
 from support.kubelet import Kubelet
-from support.nvml_stub import GPU_IS_LOST, UNKNOWN, NvmlStub
+from support.nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, UNKNOWN, NvmlStub
 
 pytestmark = pytest.mark.integration
 
@@ -365,6 +365,24 @@ def test_without_a_driver_the_agent_goes_on(
     assert (agent.get("/ready"), agent.get("/live")) == (200, 200)
     assert agent.stop() == 0
     assert agent.log.count("no NVIDIA driver on this node") == 1
+
+
+def test_a_node_that_must_have_gpus_is_not_ready_without(
+    server: FakeServer, start_agent: StartAgent, tmp_path: Path
+) -> None:
+    stub = NvmlStub(tmp_path / "nvml")
+    stub.state.init_error = DRIVER_NOT_LOADED
+    agent = start_agent(
+        server.url,
+        *("--interval-s", "0.05", "--nvml-retry-s", "0.01", "--require-gpus"),
+        environment=stub.environment,
+    )
+    assert (agent.get("/ready"), agent.get("/live")) == (503, 200)
+    assert agent.health()["trouble"] == "no GPU has answered yet"
+    stub.add_device()
+    stub.state.init_error = 0
+    wait_until(lambda: agent.get("/ready") == 200)
+    assert agent.stop() == 0
 
 
 def test_a_taken_port_is_one_line_and_the_other_listener_works(
