@@ -148,7 +148,8 @@ def test_the_defaults_are_the_programs_own(helm: HelmChild) -> None:
         if getattr(agent, option.name) != getattr(usual, option.name)
     }  # fmt: skip
     assert differing == {
-        "server", "data_dir", "otlp_host", "require_otlp", "require_gpus", "log_format", "pod_resources_socket",
+        "server", "data_dir", "otlp_host", "require_otlp", "require_gpus", "log_format",
+        "pod_resources_socket",
     }  # fmt: skip
 
 
