@@ -37,6 +37,7 @@ from served import Served, describe_machine, open_server
 CONNECTIONS = 4
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 HEADERS = {"Content-Type": "application/x-protobuf"}
+SPAN_NAMES = {"plain": "app.work", "samples": "rl.trajectory"}
 
 
 def make_request(spans: int, kind: str) -> bytes:
@@ -60,7 +61,7 @@ def make_request(spans: int, kind: str) -> bytes:
         target.add(
             trace_id=os.urandom(16),
             span_id=os.urandom(8),
-            name="rl.trajectory" if kind == "samples" else "llm_request",
+            name=SPAN_NAMES[kind],
             start_time_unix_nano=now,
             end_time_unix_nano=now + 10**9,
             attributes=[attribute(key, value) for key, value in values.items()],

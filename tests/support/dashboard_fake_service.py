@@ -46,7 +46,6 @@ from longpole_server.service import (
     TrajectorySort,
 )
 from longpole_server.service.comparing import compare_config
-from longpole_server.service.conversions import make_trajectory_facts
 from longpole_server.service.interface import LAST_STEPS
 from support.dashboard_fake_alarms import fill_alerts
 from support.dashboard_fake_alerts import FakeAlerts
@@ -76,6 +75,7 @@ from support.dashboard_workload import (
     make_trajectories,
     plan_steps,
 )
+from support.sample_facts import make_trajectory_facts
 
 __all__ = ["ASYNC_RUN", "BARE_RUN", "BASELINE_RUN", "HANGING_RUN", "LIVE_RUN", "FakeService"]
 

@@ -27,13 +27,14 @@ from longpole_server.model.records import (
 )
 from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory
-from longpole_server.read import AttemptRow, EngineBin, GpuWork, Reader
+from longpole_server.read import AttemptRow, EngineBin, GpuWork, Reader, SampleColumns
 from longpole_server.read.heatmap import plan_bins
 from longpole_server.service.conversions import make_run_facts
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.progress import AttemptProgress
 from longpole_server.service.step_assembly import StepAssembler
 from longpole_server.service.touched import AttemptKey
+from support.sample_facts import make_trajectory_facts
 
 _LOOK_BACK_NS = 120 * 10**9
 _RECENT_STEPS = 20
@@ -107,14 +108,14 @@ class MemoryReader:
         closed = [step for step in self.list_steps(run_id) if step.closed_by is not None]
         return closed[-count:]
 
-    def list_trajectories(
+    def read_samples(
         self,
         run_id: str,
         attempt: int,
         step: int,
         window_ns: tuple[int, int] | None,
-        **more: object,
-    ) -> Sequence[Trajectory]:
+        limit: int,
+    ) -> SampleColumns:
         found = [
             _to_trajectory(each, step)
             for each in self._samples.values()
@@ -122,7 +123,9 @@ class MemoryReader:
             and each.phase == "train"
             and (each.step == step or _falls_into(each, window_ns))
         ]
-        return sorted(found, key=lambda each: (each.start_ns, each.trajectory_id))
+        found.sort(key=lambda each: (each.start_ns, each.trajectory_id))
+        names = [each.trajectory_id for each in found]
+        return SampleColumns(names, make_trajectory_facts(found))
 
     def list_main_tools(self, run_id: str, attempt: int, step: int) -> Mapping[str, str]:
         longest: dict[str, TrajectorySpan] = {}

@@ -3,5 +3,6 @@
 from longpole_server.read.engines import EngineBin
 from longpole_server.read.gpus import GpuWork
 from longpole_server.read.reader import AttemptRow, Reader, open_reader
+from longpole_server.read.samples import SampleColumns
 
-__all__ = ["AttemptRow", "EngineBin", "GpuWork", "Reader", "open_reader"]
+__all__ = ["AttemptRow", "EngineBin", "GpuWork", "Reader", "SampleColumns", "open_reader"]

@@ -5,6 +5,7 @@
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -75,7 +76,7 @@ class ClientPool:
     ) -> list[_Row]:
         """Run a query and return its rows as objects of a dataclass, columns matched by name."""
         names = [field.name for field in fields(kind)]
-        return [kind(*row) for row in make_rows(self.query(sql, parameters).select(names))]
+        return make_objects(kind, make_columns(self.query(sql, parameters).select(names)))
 
     def close(self) -> None:
         """Close every connection; queries in flight are waited for."""
@@ -93,6 +94,25 @@ class ClientPool:
 def make_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """Return rows as Python values: times as nanoseconds, decimals as floats, maps as dicts."""
     return list(zip(*(_make_values(column) for column in table.columns), strict=True))
+
+
+def make_columns(table: pa.Table) -> dict[str, Sequence[Any]]:
+    """Return columns as Python values, as `make_rows` has them, by name."""
+    return {name: _make_values(table[name]) for name in table.column_names}
+
+
+def make_objects(kind: type[_Row], columns: Mapping[str, Sequence[Any]]) -> list[_Row]:
+    """Return objects of a dataclass with slots, from the values of all of its fields.
+
+    Each field is set for all objects at once: half the time of calling the class for each, which
+    a frozen one spends in a call of its own for every field.
+    """
+    named = fields(kind)
+    count = len(columns[named[0].name])
+    made = [object.__new__(kind) for _ in range(count)]
+    for field in named:
+        deque(map(kind.__dict__[field.name].__set__, made, columns[field.name]), 0)
+    return made
 
 
 def make_records(table: pa.Table) -> list[dict[str, Any]]:

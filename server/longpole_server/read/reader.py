@@ -21,6 +21,7 @@ from longpole_server.read import (
     gpus,
     heatmap,
     runs,
+    samples,
     scalars,
     step_columns,
     steps,
@@ -31,6 +32,7 @@ from longpole_server.read.engines import EngineBin
 from longpole_server.read.gpus import GpuWork
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
+from longpole_server.read.samples import SampleColumns
 from longpole_server.read.step_columns import StepsState, VersionedColumns
 from longpole_server.read.step_memory import StepMemory
 from longpole_server.read.steps import list_stage_spans_of, list_steps_at
@@ -80,6 +82,10 @@ class Reader:
     def list_step_numbers(self, run_id: str) -> Sequence[tuple[int, int, bool]]:
         """Return (step, attempt, closed) of every derived step, in order. Cheap."""
         return steps.list_step_numbers(self._pool, run_id)
+
+    def find_neighbours(self, run_id: str, step: int) -> tuple[int | None, int | None]:
+        """Return the numbers of the steps before and after one, None where there is none. Cheap."""
+        return steps.find_neighbours(self._pool, run_id, step)
 
     def list_step_verdicts(self, run_id: str) -> Sequence[tuple[int, str | None]]:
         """Return (step, verdict) of every derived step, in order. Cheap."""
@@ -155,6 +161,19 @@ class Reader:
             order=order,
             limit=limit,
             offset=offset,
+        )
+
+    def read_samples(
+        self,
+        run_id: str,
+        attempt: int,
+        step: int,
+        window_ns: tuple[int, int] | None,
+        limit: int,
+    ) -> SampleColumns:
+        """Return the training samples of a step as columns, by start, as `list_trajectories`."""
+        return samples.read_samples(
+            self._pool, run_id, attempt, step, window_ns=window_ns, limit=limit
         )
 
     def find_trajectory(self, run_id: str, trajectory_id: str) -> Trajectory | None:

@@ -51,6 +51,13 @@ WHERE run_id = {run_id:String}
 ORDER BY step, attempt DESC
 LIMIT 1 BY step
 """
+_NEIGHBOURS = """
+SELECT
+    maxOrNullIf(step, step < {step:Int64}),
+    minOrNullIf(step, step > {step:Int64})
+FROM steps
+WHERE run_id = {run_id:String}
+"""
 _VERDICTS = """
 SELECT step, verdict FROM steps FINAL
 WHERE run_id = {run_id:String}
@@ -130,6 +137,12 @@ def list_step_numbers(pool: ClientPool, run_id: str) -> Sequence[tuple[int, int,
     """Return (step, attempt, closed) of every step, in order."""
     rows = make_rows(pool.query(_NUMBERS, {"run_id": run_id}))
     return [(step, attempt, bool(closed)) for step, attempt, closed in rows]
+
+
+def find_neighbours(pool: ClientPool, run_id: str, step: int) -> tuple[int | None, int | None]:
+    """Return the numbers of the steps before and after one, None where there is none."""
+    ((before, after),) = make_rows(pool.query(_NEIGHBOURS, {"run_id": run_id, "step": step}))
+    return before, after
 
 
 def list_step_verdicts(pool: ClientPool, run_id: str) -> Sequence[tuple[int, str | None]]:

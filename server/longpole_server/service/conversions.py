@@ -10,7 +10,6 @@ from longpole_server.model.facts import RunFacts, SyncPhaseFacts, TrajectoryFact
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import RunStart, StageSpan
 from longpole_server.model.step import Step
-from longpole_server.model.trajectory import Trajectory
 
 _TRANSFER = "transfer"
 # Settings under which frameworks name the cap on a response's tokens.
@@ -57,40 +56,6 @@ def parse_model_config(text: str | None) -> Mapping[str, object] | None:
     return cast("Mapping[str, object]", parsed) if isinstance(parsed, dict) else None
 
 
-def make_trajectory_facts(
-    samples: Sequence[Trajectory], tools: Mapping[str, str] | None = None
-) -> TrajectoryFacts | None:
-    """Return samples as columns, None without any.
-
-    Args:
-        samples: The samples.
-        tools: The tool that each spent most time in, by its id; None when nobody asked.
-    """
-    if not samples:
-        return None
-    return TrajectoryFacts(
-        start_ns=[sample.start_ns for sample in samples],
-        end_ns=[sample.end_ns for sample in samples],
-        durations_s=[sample.duration_s for sample in samples],
-        generate_s=[sample.generate_s for sample in samples],
-        tool_s=[sample.tool_s for sample in samples],
-        score_s=[sample.score_s for sample in samples],
-        queue_s=[sample.queue_s for sample in samples],
-        output_tokens=[sample.output_tokens for sample in samples],
-        preemptions=[sample.preemptions for sample in samples],
-        statuses=[sample.status for sample in samples],
-        replicas=[sample.replica for sample in samples],
-        paused_s=[sample.paused_s for sample in samples],
-        input_tokens=[sample.input_tokens for sample in samples],
-        turns=[sample.turns for sample in samples],
-        group_ids=[sample.group_id for sample in samples],
-        rewards=[sample.reward for sample in samples],
-        policy_versions_start=[sample.policy_version_start for sample in samples],
-        policy_versions_end=[sample.policy_version_end for sample in samples],
-        tools=() if tools is None else [tools.get(sample.trajectory_id) for sample in samples],
-    )
-
-
 def make_sync_phases(spans: Sequence[StageSpan]) -> tuple[SyncPhaseFacts, ...]:
     """Return the phases of a step's weight syncs, summed, of the process that owns the ledger.
 
@@ -118,18 +83,19 @@ def make_sync_phases(spans: Sequence[StageSpan]) -> tuple[SyncPhaseFacts, ...]:
     )
 
 
-def list_sequence_lengths(samples: Sequence[Trajectory]) -> list[int]:
+def list_sequence_lengths(samples: TrajectoryFacts | None) -> list[int]:
     """Return prompt plus response tokens of the samples that report both."""
-    return [
-        sample.input_tokens + sample.output_tokens
-        for sample in samples
-        if sample.input_tokens is not None and sample.output_tokens is not None
-    ]
+    if samples is None:
+        return []
+    tokens = zip(samples.input_tokens, samples.output_tokens, strict=True)
+    return [read + made for read, made in tokens if read is not None and made is not None]
 
 
-def list_response_lengths(samples: Sequence[Trajectory]) -> list[int]:
+def list_response_lengths(samples: TrajectoryFacts | None) -> list[int]:
     """Return the response tokens of the samples that report them."""
-    return [sample.output_tokens for sample in samples if sample.output_tokens is not None]
+    if samples is None:
+        return []
+    return [tokens for tokens in samples.output_tokens if tokens is not None]
 
 
 def sample_window_ns(step: Step) -> tuple[int, int] | None:

@@ -19,15 +19,13 @@ from longpole_server.model.facts import (
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
-from longpole_server.model.trajectory import Trajectory
-from longpole_server.read import Reader
+from longpole_server.read import Reader, SampleColumns
 from longpole_server.service.baselines import BaselineReader
 from longpole_server.service.conversions import (
     find_pools_mode,
     gpus_during,
     make_run_facts,
     make_sync_phases,
-    make_trajectory_facts,
     sample_window_ns,
 )
 from longpole_server.service.engine_windows import (
@@ -96,16 +94,22 @@ class FactsReader:
                 )
         return AttemptFacts(RunFacts(run_id=run_id, name=run_id), run_gpus, is_imported=False)
 
-    def read_step(self, step: Step) -> StepFacts:
-        """Return the facts of a closed step, from memory when they are there."""
+    def read_step(self, step: Step, run_gpus: Sequence[RunGpu] | None = None) -> StepFacts:
+        """Return the facts of a closed step, from memory when they are there.
+
+        Args:
+            step: The step.
+            run_gpus: The GPUs of its run, when they are known.
+        """
         with self._lock:
             kept = self._steps.get(_key(step))
         if kept is not None:
             return kept
         scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
         spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
-        run_gpus = self._reader.list_run_gpus(step.run_id)
-        facts = self.build_step(step, scalars, self.list_samples(step), run_gpus, spans)
+        if run_gpus is None:
+            run_gpus = self._reader.list_run_gpus(step.run_id)
+        facts = self.build_step(step, scalars, self.read_columns(step), run_gpus, spans)
         self._keep_read(facts)
         return facts
 
@@ -154,7 +158,7 @@ class FactsReader:
                 found[pair] = self.build_step(
                     step,
                     scalars.get(pair, {}),
-                    self.list_samples(step) if step.attempt in sampled else (),
+                    self.read_columns(step) if step.attempt in sampled else SampleColumns(),
                     run_gpus,
                     spans.get(pair, ()),
                     has_engines=step.attempt in engined,
@@ -174,17 +178,19 @@ class FactsReader:
             if _key(facts.step) not in self._steps:
                 self._insert(facts)
 
-    def read_samples(self, step: Step) -> TrajectoryFacts | None:
-        """Return the training samples of a step as columns, None without any."""
+    def read_samples(
+        self, step: Step, run_gpus: Sequence[RunGpu] | None = None
+    ) -> TrajectoryFacts | None:
+        """Return the training samples of a step as columns, None without any; as `read_step`."""
         if step.closed_by is not None:
-            return self.read_step(step).trajectories
-        return make_trajectory_facts(self.list_samples(step))
+            return self.read_step(step, run_gpus).trajectories
+        return self.read_columns(step).facts
 
     def build_step(
         self,
         step: Step,
         scalars: Mapping[str, float],
-        samples: Sequence[Trajectory],
+        samples: SampleColumns,
         run_gpus: Sequence[RunGpu],
         spans: Sequence[StageSpan] = (),
         *,
@@ -195,7 +201,7 @@ class FactsReader:
         return StepFacts(
             step=step,
             scalars=scalars,
-            trajectories=make_trajectory_facts(samples, self._read_tools(step, samples)),
+            trajectories=samples.with_tools(self._read_tools(step, samples)),
             gpu_windows=self._read_gpu_windows(step, lanes),
             engine_windows=(
                 self._read_engine_windows(step, lanes, spans) if spans and has_engines else ()
@@ -212,16 +218,10 @@ class FactsReader:
             self._older.pop(_key(facts.step), None)
             self._insert(facts)
 
-    def list_samples(self, step: Step) -> Sequence[Trajectory]:
-        """Return the training samples of a step."""
-        return self._reader.list_trajectories(
-            step.run_id,
-            step.attempt,
-            step.step,
-            sample_window_ns(step),
-            phase="train",
-            order="start",
-            limit=_MAX_STEP_SAMPLES,
+    def read_columns(self, step: Step) -> SampleColumns:
+        """Return the training samples of a step as the store has them now."""
+        return self._reader.read_samples(
+            step.run_id, step.attempt, step.step, sample_window_ns(step), _MAX_STEP_SAMPLES
         )
 
     def read_baseline(
@@ -245,8 +245,8 @@ class FactsReader:
         ):
             num_samples -= _num_samples(self._steps.popitem(last=False)[1])
 
-    def _read_tools(self, step: Step, samples: Sequence[Trajectory]) -> Mapping[str, str]:
-        if not any(sample.tool_s for sample in samples):
+    def _read_tools(self, step: Step, samples: SampleColumns) -> Mapping[str, str]:
+        if not samples.uses_tools:
             return {}
         return self._reader.list_main_tools(step.run_id, step.attempt, step.step)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole_server.errors import NotFoundError
+from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import StageSpan, StageStart
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import Note
@@ -105,6 +106,12 @@ class RunsReader:
         if not rows:
             raise NotFoundError(f"no run {run_id!r}", hint="GET /api/v1/runs lists all runs")
         return rows
+
+    def list_run_gpus(self, run_id: str) -> Sequence[RunGpu]:
+        """Return the GPUs that a run holds or held."""
+        return self._recent.ask(
+            ("run GPUs", run_id), self._written(), lambda: self._reader.list_run_gpus(run_id)
+        )
 
     def get_revision(self, run_id: str) -> int:
         """Return a number that grows when a run's steps, description or GPUs change."""

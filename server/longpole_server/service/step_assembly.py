@@ -13,7 +13,7 @@ from longpole_server.diagnosis import diagnose_step, diagnosis_document
 from longpole_server.model.facts import StepInputs
 from longpole_server.model.records import StageSpan
 from longpole_server.model.step import Step
-from longpole_server.read import Reader
+from longpole_server.read import Reader, SampleColumns
 from longpole_server.service.conversions import list_response_lengths, list_sequence_lengths
 from longpole_server.service.facts import AttemptFacts, FactsReader
 from longpole_server.service.progress import AttemptProgress
@@ -144,8 +144,9 @@ class StepAssembler:
     def _judge(
         self, known: AttemptFacts, inputs: StepInputs, step: Step, progress: AttemptProgress
     ) -> tuple[Step, str]:
-        samples = () if known.is_imported else self._facts.list_samples(step)
-        lengths, responses = list_sequence_lengths(samples), list_response_lengths(samples)
+        samples = SampleColumns() if known.is_imported else self._facts.read_columns(step)
+        lengths = list_sequence_lengths(samples.facts)
+        responses = list_response_lengths(samples.facts)
         if lengths or responses:
             told = replace(inputs, sequence_lengths=lengths, response_lengths=responses)
             step = assemble_step(told)

@@ -21,7 +21,7 @@ from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
-from longpole_server.model.facts import RunFacts, StepFacts
+from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.records import RunStart
@@ -155,22 +155,23 @@ class StoreService:
         """Return one step with its timeline and its diagnosis."""
         found = self._find_step(run_id, step)
         digest = self._runs.get_digest(run_id)
-        numbers = [number for number, _, _ in self._reader.list_step_numbers(run_id)]
+        previous, following = self._reader.find_neighbours(run_id, step)
         spans = self._reader.list_stage_spans(run_id, found.attempt, step)
-        gpus = gpus_during(self._reader.list_run_gpus(run_id), found)
-        samples = self._facts.list_samples(found)
+        run_gpus = self._runs.list_run_gpus(run_id)
+        gpus = gpus_during(run_gpus, found)
+        samples = self._facts.read_samples(found, run_gpus)
         usual = digest.usual.get(STEP_STAGE)
         long_tail, long_tail_reason = self._describe_tail(found)
         return StepDetail(
             step=found,
             gaps=self._find_gaps(found, gpus),
             gpus=tuple(gpus),
-            replicas=tuple(sorted({s.replica for s in samples if s.replica is not None})),
+            replicas=_list_replicas(samples),
             lanes=list_lanes(spans),
             sync_phases=list_sync_phases(spans),
             diagnosis=self._diagnose_one(found),
-            previous=max((number for number in numbers if number < step), default=None),
-            following=min((number for number in numbers if number > step), default=None),
+            previous=previous,
+            following=following,
             usual_s=usual.median_s if usual else None,
             long_tail=long_tail,
             long_tail_reason=long_tail_reason,
@@ -258,7 +259,7 @@ class StoreService:
         attempt_starts = digest.first_steps
         attempt = int(steps.attempts[-1]) if steps else None
         start = _find_start(rows, attempt)
-        run = make_run_facts(start, self._reader.list_run_gpus(run_id))
+        run = make_run_facts(start, self._runs.list_run_gpus(run_id))
         baseline = None
         if start.attempt in attempt_starts:
             first_step = attempt_starts[start.attempt]
@@ -329,7 +330,7 @@ class StoreService:
         """Return one GPU field of the run's GPUs, binned by mean to at most `max_bins`."""
         _check_heatmap(field, start_ns, end_ns, max_bins)
         self._runs.list_attempts(run_id)
-        lanes = gpus_between(self._reader.list_run_gpus(run_id), start_ns, end_ns)
+        lanes = gpus_between(self._runs.list_run_gpus(run_id), start_ns, end_ns)
         return self._reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
 
     def list_gpus(self) -> Sequence[GpuNow]:
@@ -372,7 +373,7 @@ class StoreService:
 
     def _describe_run(self, step: Step) -> RunFacts:
         start = _find_start(self._runs.list_attempts(step.run_id), step.attempt)
-        return make_run_facts(start, self._reader.list_run_gpus(step.run_id))
+        return make_run_facts(start, self._runs.list_run_gpus(step.run_id))
 
     def _find_mode(self, run: RunFacts, step: Step) -> str | None:
         if run.mode is not None or step.closed_by is None:
@@ -434,6 +435,11 @@ def _announced_step(run: RunSummary) -> Step | None:
         unattributed_s=None,
         outside=(),
     )
+
+
+def _list_replicas(samples: TrajectoryFacts | None) -> tuple[str, ...]:
+    replicas = () if samples is None else samples.replicas
+    return tuple(sorted({replica for replica in replicas if replica is not None}))
 
 
 def _as_floats(values: Iterable[float | None]) -> tuple[float, ...]:

@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from longpole_server.model.records import (
@@ -6,7 +9,8 @@ from longpole_server.model.records import (
     TrajectoryRecord,
     TrajectorySpan,
 )
-from longpole_server.model.trajectory import TrajectoryPart
+from longpole_server.model.trajectory import Trajectory, TrajectoryPart
+from support.sample_facts import make_trajectory_facts
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS, SECOND_NS
 
@@ -45,6 +49,22 @@ def written(opened: OpenedStore) -> None:
         make_sample(5, UNKNOWN_STEP, seconds=50),
         make_sample(0, attempt=2, seconds=9),
         make_sample(6, step=6),
+        replace(
+            make_sample(7, attempt=2),
+            generate_s=0.5,
+            tool_s=0.25,
+            score_s=0.1,
+            queue_s=0.0,
+            paused_s=1.0,
+            input_tokens=7,
+            turns=2,
+            preemptions=0,
+            policy_version_start=4,
+            policy_version_end=5,
+            status="success",
+            reward=-1.5,
+            replica="r0",
+        ),
     ]
     parts = [
         TrajectorySpan(
@@ -143,3 +163,22 @@ def test_the_parts_of_several_samples_of_one_attempt(opened: OpenedStore) -> Non
     assert found["t1"] == []
     first = opened.reader.list_parts_of("samples", 1, ["t0"])["t0"]
     assert [(part.kind, part.start_ns - BASE_NS) for part in first] == [("tool", 5)]
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 3])
+@pytest.mark.parametrize("window_ns", [None, (BASE_NS, BASE_NS + 10 * SECOND_NS)])
+def test_columns_say_what_the_samples_say(
+    opened: OpenedStore, attempt: int, window_ns: tuple[int, int] | None
+) -> None:
+    def list_samples(phase: str) -> Sequence[Trajectory]:
+        return opened.reader.list_trajectories(
+            "samples", attempt, 5, window_ns, phase=phase, order="start", limit=3
+        )
+
+    samples = list_samples("train")
+    columns = opened.reader.read_samples("samples", attempt, 5, window_ns, 3)
+    assert columns.facts == make_trajectory_facts(samples)
+    tools = {"t0": "search", "t7": "python"}
+    assert columns.with_tools(tools) == make_trajectory_facts(samples, tools)
+    assert columns.uses_tools == any(sample.tool_s for sample in samples)
+    assert list(columns.trajectory_ids) == [sample.trajectory_id for sample in samples]

@@ -8,7 +8,6 @@ from longpole_server.service.conversions import (
     gpus_between,
     make_run_facts,
     make_sync_phases,
-    make_trajectory_facts,
     parse_model_config,
 )
 from support.server_runs import RunScript
@@ -68,10 +67,6 @@ def test_gpus_of_a_range_are_listed_once_each():
     assert [gpu.gpu_uuid for gpu in gpus_between(held, RUN.at(0), RUN.at(5))] == ["a"]
     assert [gpu.gpu_uuid for gpu in gpus_between(held, RUN.at(12), RUN.at(15))] == []
     assert {gpu.gpu_uuid for gpu in gpus_between(held, RUN.at(0), None)} == {"a", "b"}
-
-
-def test_no_samples_are_no_facts():
-    assert make_trajectory_facts([]) is None
 
 
 def sync_span(
