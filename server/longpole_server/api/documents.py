@@ -206,6 +206,14 @@ class NodeDocument:
     memory_total_bytes: int | None
     network_receive_bytes_per_s: float | None
     network_transmit_bytes_per_s: float | None
+    cpu_count: int | None
+    disk_read_bytes_per_s: float | None
+    disk_write_bytes_per_s: float | None
+    fabric_receive_bytes_per_s: float | None
+    fabric_transmit_bytes_per_s: float | None
+    object_store_used_bytes: int | None
+    object_store_total_bytes: int | None
+    object_store_spilled_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)

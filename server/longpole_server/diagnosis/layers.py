@@ -27,7 +27,7 @@ LAYERS: Mapping[str, str] = MappingProxyType(
         "baseline": "earlier steady steps of the same attempt and configuration",
         "controller_cpu": "CPU of the controller's process: what `top` or `py-spy` on its node "
         "show; no source of Longpole reports it by stage",
-        "ray_object_store": "Ray's `ray_object_store_memory{Location=SPILLED}` and "
-        "`{Location=MMAP_DISK}`: a rise means that batches do not fit into its memory",
+        "ray_object_store": "Ray's object store by node, by the agents: what it spills to disk "
+        "because batches do not fit into its memory",
     }
 )

@@ -284,6 +284,14 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "copies occupy few multiprocessors",
     ),
     Threshold(
+        "ray.spilled_bytes",
+        1e9,
+        "bytes",
+        "what Ray's object stores write to disk and read back a step: below it, a disk needs less "
+        "than a second",
+        "ordinary NVMe disks: a gigabyte a second or more",
+    ),
+    Threshold(
         "straggler.clock_ratio",
         0.85,
         "1",

@@ -19,6 +19,7 @@ from longpole_server.diagnosis.framework_keys import normalise_system
 from longpole_server.diagnosis.inside_gen import InnerSource, InsideGen, combine, is_usable
 from longpole_server.diagnosis.laid_samples import LaidSamples, lay_samples
 from longpole_server.diagnosis.look import Look
+from longpole_server.diagnosis.object_store import ObjectStoreUse, measure_object_stores
 from longpole_server.diagnosis.thresholds import Limits
 from longpole_server.model.facts import GpuWindow, RunFacts, StepFacts, SyncPhaseFacts
 from longpole_server.model.step import Step
@@ -186,6 +187,11 @@ class View:
         return _mean_phases(reported)
 
     @cached_property
+    def object_store(self) -> ObjectStoreUse | None:
+        """What Ray's object stores did, all nodes together; None when none is reported."""
+        return measure_object_stores([facts.object_stores for facts in self.facts])
+
+    @cached_property
     def sources(self) -> frozenset[str]:
         """Layers that reported anything in the window, by their names in `layers.LAYERS`."""
         found = {source for look in self.sampled if (source := look.source) is not None}
@@ -195,6 +201,8 @@ class View:
             found.add("gpus")
         if any(facts.sync_phases for facts in self.facts):
             found.add("sync_phases")
+        if self.object_store is not None:
+            found.add("ray_object_store")
         if self.mfu_actor is not None or self.mfu_actor_stage is not None:
             found.add("mfu")
         if self.mfu_infer is not None:

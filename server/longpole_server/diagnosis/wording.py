@@ -28,6 +28,11 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value >= 10 else f"{value:.2g} s"
 
 
+def gigabytes(value: float) -> str:
+    """Return bytes in gigabytes with as many digits as matter."""
+    return f"{value / 1e9:.0f} GB" if value >= 1e10 else f"{value / 1e9:.1f} GB"
+
+
 def times(ratio: float) -> str:
     """Return a factor, e.g. `2.3 times`."""
     return f"{ratio:.1f} times"

@@ -11,6 +11,9 @@ class NodeNow:
 
     Attributes:
         seen_ns: Time of the newest sample of the node or of one of its GPUs.
+        fabric_receive_bytes_per_s, fabric_transmit_bytes_per_s: InfiniBand and RoCE.
+        object_store_used_bytes, object_store_total_bytes, object_store_spilled_bytes: Ray's, on
+            this node: in memory, its bound, and on disk now.
     """
 
     host: str
@@ -20,6 +23,14 @@ class NodeNow:
     memory_total_bytes: int | None = None
     network_receive_bytes_per_s: float | None = None
     network_transmit_bytes_per_s: float | None = None
+    cpu_count: int | None = None
+    disk_read_bytes_per_s: float | None = None
+    disk_write_bytes_per_s: float | None = None
+    fabric_receive_bytes_per_s: float | None = None
+    fabric_transmit_bytes_per_s: float | None = None
+    object_store_used_bytes: int | None = None
+    object_store_total_bytes: int | None = None
+    object_store_spilled_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

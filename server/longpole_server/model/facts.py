@@ -176,6 +176,23 @@ class GpuWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectStoreFacts:
+    """Ray's object store of one node over a step. None is not reported.
+
+    Attributes:
+        spilled_bytes, restored_bytes: Written to disk for want of memory, and read back.
+        fallback_bytes: Most that was mapped from disk for want of memory.
+        used_ratio: Most that was taken of its memory, 0..1.
+    """
+
+    host: str
+    spilled_bytes: float | None = None
+    restored_bytes: float | None = None
+    fallback_bytes: float | None = None
+    used_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepFacts:
     """One closed step with everything a rule may use. Absent layers are None or empty."""
 
@@ -186,3 +203,4 @@ class StepFacts:
     engine_windows: Sequence[EngineWindow] = ()
     sync_phases: Sequence[SyncPhaseFacts] = ()
     gpus: Sequence[GpuFacts] = ()
+    object_stores: Sequence[ObjectStoreFacts] = ()

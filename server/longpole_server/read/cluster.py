@@ -14,7 +14,15 @@ SELECT
     argMax(memory_used_bytes, sample.ts_ns) AS memory_used_bytes,
     argMax(memory_total_bytes, sample.ts_ns) AS memory_total_bytes,
     argMax(toFloat64(network_receive_bytes_per_s), sample.ts_ns) AS network_receive_bytes_per_s,
-    argMax(toFloat64(network_transmit_bytes_per_s), sample.ts_ns) AS network_transmit_bytes_per_s
+    argMax(toFloat64(network_transmit_bytes_per_s), sample.ts_ns) AS network_transmit_bytes_per_s,
+    argMax(cpu_count, sample.ts_ns) AS cpu_count,
+    argMax(toFloat64(disk_read_bytes_per_s), sample.ts_ns) AS disk_read_bytes_per_s,
+    argMax(toFloat64(disk_write_bytes_per_s), sample.ts_ns) AS disk_write_bytes_per_s,
+    argMax(toFloat64(fabric_receive_bytes_per_s), sample.ts_ns) AS fabric_receive_bytes_per_s,
+    argMax(toFloat64(fabric_transmit_bytes_per_s), sample.ts_ns) AS fabric_transmit_bytes_per_s,
+    argMax(object_store_used_bytes, sample.ts_ns) AS object_store_used_bytes,
+    argMax(object_store_total_bytes, sample.ts_ns) AS object_store_total_bytes,
+    argMax(object_store_spilled_bytes, sample.ts_ns) AS object_store_spilled_bytes
 FROM host_samples AS sample
 WHERE sample.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
 GROUP BY host

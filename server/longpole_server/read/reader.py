@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from longpole_server.model.cluster import GpuMinute, NodeNow
 from longpole_server.model.comparison import Quantiles, SampleMetric
 from longpole_server.model.discovery import ScrapeTarget
+from longpole_server.model.facts import ObjectStoreFacts
 from longpole_server.model.gpu import GpuGrant, GpuHeatmap, GpuHolder, GpuNow, RunGpu
 from longpole_server.model.records import (
     ProcessSeen,
@@ -20,6 +21,7 @@ from longpole_server.read import (
     engines,
     gpus,
     heatmap,
+    object_stores,
     runs,
     samples,
     scalars,
@@ -134,6 +136,12 @@ class Reader:
     def has_samples(self, run_id: str, attempt: int) -> bool:
         """Tell whether an attempt has samples at all. Cheap."""
         return trajectories.has_any(self._pool, run_id, attempt)
+
+    def list_object_stores(
+        self, hosts: Sequence[str], start_ns: int, end_ns: int
+    ) -> Sequence[ObjectStoreFacts]:
+        """Return what Ray's object stores of some nodes did in a stretch of time."""
+        return object_stores.list_object_stores(self._pool, hosts, start_ns, end_ns)
 
     def has_engines(self, run_id: str, attempt: int) -> bool:
         """Tell whether the engines of an attempt reported at all. Cheap."""

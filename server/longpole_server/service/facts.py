@@ -12,6 +12,7 @@ from longpole_server.model.facts import (
     EngineWindow,
     GpuFacts,
     GpuWindow,
+    ObjectStoreFacts,
     RunFacts,
     StepFacts,
     TrajectoryFacts,
@@ -208,6 +209,7 @@ class FactsReader:
             ),
             sync_phases=make_sync_phases(spans),
             gpus=self._read_gpus(step, lanes),
+            object_stores=self._read_object_stores(step, lanes, spans),
         )
 
     def keep(self, facts: StepFacts) -> None:
@@ -270,6 +272,14 @@ class FactsReader:
                 uuids, step.start_ns, step.end_ns, BUSY_ACTIVITY, SLOWDOWN_MASK
             ),
         )
+
+    def _read_object_stores(
+        self, step: Step, lanes: Sequence[RunGpu], spans: Sequence[StageSpan]
+    ) -> tuple[ObjectStoreFacts, ...]:
+        if step.end_ns is None:
+            return ()
+        hosts = sorted({lane.host for lane in lanes} | {span.host for span in spans if span.host})
+        return tuple(self._reader.list_object_stores(hosts, step.start_ns, step.end_ns))
 
     def _read_engine_windows(
         self, step: Step, lanes: Sequence[RunGpu], spans: Sequence[StageSpan]

@@ -8,12 +8,13 @@ from longpole_server.diagnosis.families import OUTSIDE, OVERHEAD, stages_of
 from longpole_server.diagnosis.gpu_activity import is_idle, measure_activity
 from longpole_server.diagnosis.proof import Advice, Proof, Recoverable, Rule, inner, threshold
 from longpole_server.diagnosis.view import View
-from longpole_server.diagnosis.wording import label, percent, seconds
+from longpole_server.diagnosis.wording import gigabytes, label, percent, seconds
 from longpole_server.model.diagnosis import Evidence, Reference
 
 # Validating half as often gives back half.
 _VALIDATION_PART = 0.5
 _IDLE = "gpu.idle_activity"
+_SPILLED = "ray.spilled_bytes"
 # How far the clock between steps may lie from the timers of what ran there.
 _CLOCK_TOLERANCE = 0.25
 
@@ -25,15 +26,34 @@ def _judge_unattributed(view: View) -> Proof:
     activity = measure_activity(view.gpu_windows(*names))
     spent_s = view.seconds(*names)
     recoverable = Recoverable(0.0, spent_s / 2, spent_s)
+    rows = _object_store_rows(view)
+    if rows:
+        because = f"{because}, and Ray moves {gigabytes(rows[0].value or 0.0)} a step through disks"
     if activity is None or not is_idle(activity, view.limits):
-        return Proof(because, recoverable=recoverable)
+        # GPUs that work contradict that the loop waits for disks.
+        return Proof(
+            because,
+            rows,
+            inner_agrees=bool(rows) and activity is None,
+            recoverable=recoverable,
+        )
     level = activity.sm if activity.sm is not None else activity.tensor or 0.0
     return Proof(
         f"{because}; meanwhile GPUs are {percent(level)} active",
-        (inner("gpu_active/unattributed", level, "1", "gpus", threshold(view, _IDLE)),),
+        (inner("gpu_active/unattributed", level, "1", "gpus", threshold(view, _IDLE)), *rows),
         inner_agrees=True,
         recoverable=recoverable,
     )
+
+
+def _object_store_rows(view: View) -> tuple[Evidence, ...]:
+    """Return how much Ray's object stores moved to disks and back, where it is much."""
+    use = view.object_store
+    moved = None if use is None else use.moved_bytes
+    if moved is None or moved < view.limits[_SPILLED]:
+        return ()
+    reference = threshold(view, _SPILLED)
+    return (inner("ray/object_store/spilled", moved, "bytes", "ray_object_store", reference),)
 
 
 def outside_seconds(view: View) -> dict[str, float]:
@@ -94,17 +114,24 @@ UNATTRIBUTED = Rule(
     code="overhead.unattributed",
     family=OVERHEAD,
     title="the loop spends its time between the stages",
-    proof="GPUs stand idle between the stages. Ray's object store spill and the controller's CPU "
-    "would tell why; no source reports them by step, so they are named as not reported.",
+    proof="GPUs stand idle between the stages, or Ray's object stores move much to disks and back. "
+    "The controller's CPU would tell more; no source reports it by step, so it is named as not "
+    "reported.",
     recoverable="half of it, since some of the controller's work is needed; from nothing to all",
-    reads=("unattributed time", "timing_s/adv", "batch preparation", "GPU activity"),
-    thresholds=(_IDLE,),
+    reads=(
+        "unattributed time",
+        "timing_s/adv",
+        "batch preparation",
+        "GPU activity",
+        "Ray's object store",
+    ),
+    thresholds=(_IDLE, _SPILLED),
     sources=("gpus", "controller_cpu", "ray_object_store"),
     next=(
         Advice(
-            "Look at data movement: what travels through the controller and its object store. With "
-            "Ray, a rise of `ray_object_store_memory` at the locations SPILLED or MMAP_DISK would "
-            "show that batches do not fit into it."
+            "Look at data movement: what travels through the controller and its object store. What "
+            "Ray spills does not fit into its memory: give it more (`object_store_memory`), faster "
+            "disks (`object_spilling_directory`), or smaller batches."
         ),
         Advice(
             "Look at the controller's CPU (`top`, `py-spy`): one core at its limit between the "
