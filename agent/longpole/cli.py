@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "doctor": Command("longpole_server.cli.doctor", "server", "what is wrong, and what to do"),
     "backup": Command("longpole_server.cli.backup", "server", "copy the embedded store"),
     "restore": Command("longpole_server.cli.restore", "server", "put such a copy back"),
+    "access": Command("longpole_server.cli.access", "server", "users and tokens of a server"),
     "migrate": Command("longpole_server.cli.migrate", "server", "bring a store up to date"),
 }
 

@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -53,7 +53,9 @@ _PAGES: Mapping[str, Page] = MappingProxyType(
 )
 
 
-def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+def mount(
+    api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.time_ns
+) -> Sequence[str]:
     """Serve the dashboards from `api`, reading through `service`.
 
     Call it once per process, after the API's own routes are there (unknown addresses answer with
@@ -63,6 +65,9 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
         api: The application whose root becomes the dashboards.
         service: What the dashboards read.
         clock_ns: The server's clock, UTC nanoseconds; browsers measure ages against it.
+
+    Returns:
+        The hashes of the scripts that stand in the pages, as a content security policy names them.
     """
     app = Dash(
         __name__,
@@ -87,3 +92,4 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
+    return app.csp_hashes()

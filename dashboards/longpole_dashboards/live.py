@@ -30,7 +30,6 @@ def register_push(app: Dash, reader: Reader, clock_ns: Callable[[], int]) -> Non
     """Register the one persistent callback. It has no inputs: with any, copies would pile up."""
     boot = os.urandom(4).hex()
     feed = reader.service.changes
-    alarm = NO_ALARM
 
     async def look(change: Change) -> Alarm:
         token = (change.version, int(time.monotonic() / HEARTBEAT_S))
@@ -39,7 +38,7 @@ def register_push(app: Dash, reader: Reader, clock_ns: Callable[[], int]) -> Non
 
     @app.callback(websocket=True, persistent=True)
     async def push() -> None:
-        nonlocal alarm
+        alarm = NO_ALARM
         connection = ctx.websocket
         while connection is not None and not connection.is_shutdown:
             change = feed.current

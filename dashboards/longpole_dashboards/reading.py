@@ -5,11 +5,13 @@ that ten open tabs cost about as much as one.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import ParamSpec, TypeVar
 
-from longpole_server.service import Memory, Service
+from longpole_server.service import Memory, Service, what_is_seen
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,10 +29,18 @@ class Reader:
 
     def __init__(self, service: Service, max_readers: int = MAX_READERS) -> None:
         self.service = service
-        self.memory = Memory()
+        self.memory: Memory = _MemoryOfSeen()
         self._pool = ThreadPoolExecutor(max_readers, thread_name_prefix="dashboard")
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run blocking work in the pool and return its result."""
+        """Run blocking work in the pool, as asked by who asks here, and return its result."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: work(*args, **kwargs))
+        asked = partial(copy_context().run, work, *args, **kwargs)
+        return await loop.run_in_executor(self._pool, asked)
+
+
+class _MemoryOfSeen(Memory):
+    """What was read is shared by those who may see the same."""
+
+    def ask(self, question: Hashable, token: Hashable, read: Callable[[], T]) -> T:
+        return super().ask((what_is_seen(), question), token, read)

@@ -1,5 +1,6 @@
 """The one place that knows every part of the server: builds them, starts them, closes them."""
 
+import functools
 import importlib
 import shutil
 import time
@@ -13,13 +14,16 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 
 from longpole.spool import Spool, SpoolError, SpoolLockedError
-from longpole_server.api.access import TokenCheck
+from longpole_server.access_parts import may_ask_sql, open_door
 from longpole_server.api.application import ApiParts, create_api
+from longpole_server.api.login import Door
 from longpole_server.api.own_state import OwnMetric
+from longpole_server.api.security_headers import SecurityHeadersMiddleware
 from longpole_server.config import Config
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.settings import DeliverySettings, open_channels, read_settings
-from longpole_server.errors import StoreError, StoreLockedError
+from longpole_server.errors import NotFoundError, StoreError, StoreLockedError
+from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.http import create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import KnownAttempt, Normalizer
@@ -36,6 +40,7 @@ from longpole_server.service.closing import StepCloser
 from longpole_server.service.discovery import Discovery
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.gpu_joining import GpuJoiner
+from longpole_server.service.guarded_service import GuardedService
 from longpole_server.service.importing import LogImporter
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.runs import RunsReader
@@ -60,14 +65,14 @@ class Application:
     Attributes:
         api: Pages, API and OTLP/HTTP.
         otlp_http: OTLP/HTTP alone, for the standard port.
-        authorize: Tells whether an `Authorization` value may send; None lets everyone.
+        admission: Decides about senders.
     """
 
     api: FastAPI
     otlp_http: Starlette
     pipeline: Pipeline
     limits: OtlpLimits
-    authorize: TokenCheck | None
+    admission: Admission
     closer: StepCloser
     joiner: GpuJoiner
     alert_desk: AlertDesk
@@ -144,9 +149,11 @@ def open_application(
         telling = _Telling(
             AlertStore(alert_reader, alert_writer), settings, channels, _as_answer(check_right)
         )
-        parts = opened.enter_context(open_store_parts(config, store))
+        door = opened.enter_context(open_door(config))
+        may_ask = functools.partial(may_ask_sql, door)
+        parts = opened.enter_context(open_store_parts(config, store, may_ask))
         writer = SerialWriter(store.writer, check_right)
-        application = _build(config, reader, writer, spool, telling, parts)
+        application = _build(config, reader, writer, spool, telling, parts, door)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -161,6 +168,7 @@ def _build(
     spool: Spool,
     telling: _Telling,
     parts: StoreParts,
+    door: Door,
 ) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts)
@@ -197,18 +205,21 @@ def _build(
         draw=EvidencePainter(reader, telling.store.reader, lambda: book.rules).paint,
     )
     discovery = Discovery(reader, writer)
-    service = StoreService(
-        reader,
-        runs,
-        facts,
-        changes,
-        discovery,
-        alert_desk.service,
-        report_storage=parts.storage.report,
+    service = GuardedService(
+        StoreService(
+            reader,
+            runs,
+            facts,
+            changes,
+            discovery,
+            alert_desk.service,
+            report_storage=parts.storage.report,
+        ),
+        door.audit.record,
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
-    authorize = TokenCheck(config.token) if config.token is not None else None
-    otlp_routes = create_otlp_routes(pipeline, limits, authorize, discovery.find_job)
+    admission = Admission(door.access.find_sender, functools.partial(_find_project, runs))
+    otlp_routes = create_otlp_routes(pipeline, limits, admission, discovery.find_job)
 
     def on_arrived(run_id: str) -> None:
         revisions.bump(run_id)
@@ -225,20 +236,22 @@ def _build(
                 *_collect_alert_metrics(alert_desk),
                 *_collect_disk_metrics(config.data_dir),
             ],
-            token_check=authorize,
+            door=door,
             max_import_bytes=config.max_import_bytes,
             sql_routes=parts.sql_routes,
             storage=parts.storage,
             transfer=RunTransfer(parts.pool, parts.arrivals, on_arrived),
         )
     )
-    _mount_dashboards(api, service)
+    script_hashes = _mount_dashboards(api, service)
+    # Outside of what refuses: a refusal is a page like any other.
+    api.add_middleware(SecurityHeadersMiddleware, script_hashes=script_hashes)
     return Application(
         api=api,
         otlp_http=Starlette(routes=list(otlp_routes)),
         pipeline=pipeline,
         limits=limits,
-        authorize=authorize,
+        admission=admission,
         closer=closer,
         joiner=joiner,
         alert_desk=alert_desk,
@@ -296,10 +309,18 @@ def _list_known_attempts(reader: Reader) -> list[KnownAttempt]:
     ]
 
 
-def _mount_dashboards(api: FastAPI, service: Service) -> None:
+def _mount_dashboards(api: FastAPI, service: Service) -> Sequence[str]:
+    """Serve the pages; return the hashes of the scripts that stand in them."""
     module = importlib.import_module(_DASHBOARDS)
-    mount = cast("Callable[[FastAPI, Service], None]", module.mount)
-    mount(api, service)
+    mount = cast("Callable[[FastAPI, Service], Sequence[str]]", module.mount)
+    return mount(api, service)
+
+
+def _find_project(runs: RunsReader, run_id: str) -> str | None:
+    try:
+        return runs.get_summary(run_id).project
+    except NotFoundError:
+        return None
 
 
 def _check_ready(reader: Reader, spool: Spool, alert_desk: AlertDesk) -> Mapping[str, bool]:

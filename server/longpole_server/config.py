@@ -123,6 +123,42 @@ class Config:
         repr=False,
         metadata=_option("bearer token that every client must send", secret=True),
     )
+    access_file: Path | None = field(
+        default=None,
+        metadata=_option(
+            "users and tokens as `longpole access` keeps them (default access.json in the data"
+            " directory)",
+            Path,
+        ),
+    )
+    session_key: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option(
+            "key that signs sessions, shared by all servers behind one address", secret=True
+        ),
+    )
+    session_days: int = field(
+        default=14, metadata=_option("how long people stay signed in", parse_count)
+    )
+    proxy_addresses: str | None = field(
+        default=None,
+        metadata=_option(
+            "addresses or networks of proxies before this server: their X-Forwarded-* count"
+        ),
+    )
+    proxy_user_header: str | None = field(
+        default=None,
+        metadata=_option("header in which such a proxy names the user that it signed in"),
+    )
+    proxy_role: str = field(
+        default="viewer",
+        metadata=_option("role of such users whom the access file does not know: viewer or admin"),
+    )
+    tls_certificate_file: Path | None = field(
+        default=None, metadata=_option("certificate with which this server speaks TLS", Path)
+    )
+    tls_key_file: Path | None = field(default=None, metadata=_option("key of it", Path))
     insecure: bool = field(
         default=False,
         metadata=_option("listen beyond this machine although no token protects it", parse_flag),
@@ -248,11 +284,34 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        if not self.insecure and self.token is None and not is_loopback(self.host):
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
             raise ConfigError(
-                f"refusing to listen on {self.host} without a token",
-                hint="set LONGPOLE_TOKEN or --token-file, or say --insecure",
+                "TLS takes a certificate and its key",
+                hint="set --tls-certificate-file and --tls-key-file, or neither",
             )
+        if self.proxy_user_header is not None and self.proxy_addresses is None:
+            raise ConfigError(
+                "anybody could name a user in that header",
+                hint="say with --proxy-addresses whose header counts",
+            )
+        if self.proxy_role not in {"viewer", "admin"}:
+            raise ConfigError(f"--proxy-role {self.proxy_role!r} is neither viewer nor admin")
+        if not (self.insecure or self.is_guarded or is_loopback(self.host)):
+            raise ConfigError(
+                f"refusing to listen on {self.host}, where nobody would be asked who they are",
+                hint="set LONGPOLE_TOKEN or --token-file, or add users with `longpole access`;"
+                " or say --insecure",
+            )
+
+    @property
+    def access_path(self) -> Path:
+        """Where users and tokens stand."""
+        return self.access_file or self.data_dir / "access.json"
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether clients are asked who they are."""
+        return self.token is not None or self.access_path.is_file()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
     ServerError
     ├── ConfigError           the operator asked for something impossible
+    ├── ForbiddenError        the caller is known, and may not do this
     ├── NotFoundError         no such run, step, trajectory, ...
     ├── BadRequestError       the caller sent something we refuse, with the reason
     │   ├── TooLargeError     over a size limit
@@ -37,6 +38,12 @@ class ConfigError(ServerError):
     """The operator asked for something impossible."""
 
     code = "config"
+
+
+class ForbiddenError(ServerError):
+    """The caller is known, and may not do this."""
+
+    code = "forbidden"
 
 
 class NotFoundError(ServerError):

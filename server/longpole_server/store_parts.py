@@ -1,6 +1,6 @@
 """What looks at the store itself rather than at runs in it: built here for the application."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -40,8 +40,15 @@ class StoreParts:
 
 
 @contextmanager
-def open_store_parts(config: Config, store: Store) -> Generator[StoreParts]:
+def open_store_parts(
+    config: Config, store: Store, may_ask: Callable[[str | None], bool]
+) -> Generator[StoreParts]:
     """Make the tables keep their rows as configured, and open the parts.
+
+    Args:
+        config: Of the server.
+        store: Open.
+        may_ask: Tells whether people's own SQL is answered with a password, None without one.
 
     Raises:
         ConfigError: The retention names a table that there is not.
@@ -61,6 +68,6 @@ def open_store_parts(config: Config, store: Store) -> Generator[StoreParts]:
         sql_routes: Sequence[Route] = ()
         if not config.no_sql_door:
             limits = QueryLimits(config.sql_max_s, config.sql_max_memory_bytes, config.sql_max_rows)
-            sql_routes = opened.enter_context(open_sql_door(store, limits, config.token))
+            sql_routes = opened.enter_context(open_sql_door(store, limits, may_ask))
         storage = Storage(pool, store.config, retention)
         yield StoreParts(pool, sql_routes, storage, arrivals, batches)

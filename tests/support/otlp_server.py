@@ -10,11 +10,13 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
+from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.ingest.http import create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import Normalizer
 from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.model.principal import EVERYBODY
 from longpole_server.model.records import Records
 from support.otlp_pipeline import RecordingWriter, running_pipeline
 
@@ -52,15 +54,18 @@ def running_server(
 ) -> Generator[RunningServer]:
     """Both receivers in one event loop on a thread of its own."""
     limits = limits or OtlpLimits()
+    admission = (
+        Admission(lambda header: EVERYBODY if authorize(header) else None) if authorize else None
+    )
     writer = RecordingWriter()
     with running_pipeline(directory, writer, Normalizer()) as pipeline:
-        app = Starlette(routes=create_otlp_routes(pipeline, limits, authorize))
+        app = Starlette(routes=create_otlp_routes(pipeline, limits, admission))
         server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
         ports: list[int] = []
         started, stopping = threading.Event(), threading.Event()
 
         async def serve() -> None:
-            over_grpc = await start_otlp_grpc(pipeline, "127.0.0.1", 0, limits, authorize)
+            over_grpc = await start_otlp_grpc(pipeline, "127.0.0.1", 0, limits, admission)
             over_http = asyncio.create_task(server.serve())
             while not server.started:
                 await asyncio.sleep(0.01)

@@ -65,7 +65,10 @@ def served(app: ASGIApp) -> Generator[int]:
 
 @contextlib.contextmanager
 def served_door(directory: Path, token: str | None = TOKEN) -> Generator[SqlDoor]:
+    def may_ask(password: str | None) -> bool:
+        return token is None or password == token
+
     with opened_queries(directory) as (store, queries), ThreadPoolExecutor(2) as executor:
-        app = Starlette(routes=list(create_sql_routes(queries, executor, token)))
+        app = Starlette(routes=list(create_sql_routes(queries, executor, may_ask)))
         with served(app) as port:
             yield SqlDoor(store, queries, port)

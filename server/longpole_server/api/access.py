@@ -1,114 +1,275 @@
-"""Who may call: one bearer token for everything but the health routes.
+"""Who may call: looked at before any route, for requests and websockets alike.
 
-Programs send `Authorization: Bearer <token>`. People's browsers are asked for a password, which
-is the token, and keep a cookie made from it, so that their websockets are let in too.
+Programs send `Authorization: Bearer <token>`. People sign in at `/login` and keep a cookie, or
+come through a proxy that names them. Browsers send a cookie whoever asks them to: what comes from
+another site's page is refused.
 """
 
 import base64
 import binascii
-import hashlib
-import hmac
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from urllib.parse import quote, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from longpole_server.api.peers import Peer, Proxies, read_peer
 from longpole_server.api.responses import make_error
+from longpole_server.auth.book import AccessBook
+from longpole_server.auth.sessions import Sessions
+from longpole_server.model.principal import EVERYBODY, Principal
+from longpole_server.service.asking import Asker, asking_as
 
-_OPEN_PATHS = frozenset({"/api/v1/health", "/api/v1/ready"})
-# OTLP receivers check the token themselves: their errors have OTLP's own form.
-_OTLP_PATHS = frozenset({"/v1/traces", "/v1/metrics", "/v1/logs"})
-_COOKIE = "longpole_session"
-_WEBSOCKET_POLICY_VIOLATION = 1008
+LOGIN_PATH, LOGOUT_PATH = "/login", "/logout"
+SESSION_COOKIE = "longpole_session"
+# Nothing is told there, or it is told after a check of its own in the protocol's own form.
+OPEN_PATHS = frozenset(
+    {
+        "/api/v1/health", "/api/v1/ready", LOGIN_PATH, LOGOUT_PATH,
+        "/v1/traces", "/v1/metrics", "/v1/logs",
+    }
+)  # fmt: skip
+# What agents and RL-Insight's client ask and tell, who send alone.
+_SENDER_PATHS = frozenset(
+    {"/api/v1/services", "/api/v1/prometheus/targets", "/api/v1/scrape-targets", "/metrics"}
+)
+_ADMIN_PATHS = frozenset({"/api/v1/audit"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_POLICY_VIOLATION = 1008
 
 
-class TokenCheck:
-    """Compares credentials with the one token, in constant time."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """All that decides who may call.
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
-        self.session = hmac.new(
-            self._token, b"longpole browser session", hashlib.sha256
-        ).hexdigest()
+    Attributes:
+        book: Users and tokens.
+        sessions: Of people's browsers.
+        proxies: Who may stand before this server.
+        proxy_role: What people may do whom a proxy names and the book does not know.
+        hosts: Names under which browsers may call where nobody is asked for credentials; None:
+            under any.
+    """
 
-    def __call__(self, authorization: str | None) -> bool:
-        """Tell whether the value of an `Authorization` header holds the token."""
+    book: AccessBook
+    sessions: Sessions
+    proxies: Proxies = field(default_factory=Proxies)
+    proxy_role: str = "viewer"
+    hosts: frozenset[str] | None = None
+
+    def find_by_header(self, authorization: str | None) -> Principal | None:
+        """Return whose token an `Authorization` header holds, None without a valid one."""
         scheme, _, credentials = (authorization or "").partition(" ")
-        if scheme.lower() == "bearer":
-            return hmac.compare_digest(credentials.strip().encode(), self._token)
+        token = credentials.strip()
         if scheme.lower() == "basic":
             try:
-                decoded = base64.b64decode(credentials.strip(), validate=True)
+                token = base64.b64decode(token, validate=True).partition(b":")[2].decode()
             except (binascii.Error, ValueError):
-                return False
-            return hmac.compare_digest(decoded.partition(b":")[2], self._token)
-        return False
+                return None
+        elif scheme.lower() != "bearer":
+            return None
+        return self.book.find_by_token(token)
 
-    def knows_cookie(self, header: str | None) -> bool:
-        """Tell whether the value of a `Cookie` header holds the session made from the token."""
+    def find_sender(self, authorization: str | None) -> Principal | None:
+        """Return who may send telemetry with this header, None when nobody may."""
+        if self.book.is_open:
+            return EVERYBODY
+        principal = self.find_by_header(authorization)
+        return principal if principal is not None and principal.may_send else None
+
+    def find_session(self, cookies: str | None) -> Principal | None:
+        """Return whose session a `Cookie` header holds."""
         try:
-            cookie = SimpleCookie(header or "").get(_COOKIE)
+            cookie = SimpleCookie(cookies or "").get(SESSION_COOKIE)
         except CookieError:
-            return False
-        return cookie is not None and hmac.compare_digest(
-            cookie.value.encode(), self.session.encode()
-        )
+            return None
+        return self.sessions.find(cookie.value) if cookie is not None else None
+
+    def find_by_proxy(self, peer: Peer) -> Principal | None:
+        """Return whom a trusted proxy names: with the book's role where it knows them."""
+        if peer.user is None:
+            return None
+        known = self.book.find_by_subject(f"user/{peer.user}")
+        if known is not None:
+            return known
+        role = "admin" if self.proxy_role == "admin" else "viewer"
+        return Principal(peer.user, role, subject=f"proxy/{peer.user}")
 
 
 class AccessMiddleware:
-    """Lets requests and websockets in that carry the token or the session cookie.
+    """Lets in who may, and says to everything behind it who asks.
 
     Args:
         app: What is behind it.
-        check: Knows the token.
-        own_paths: Of routes that check the token themselves, in the way of their protocol.
+        access: Decides.
+        own_paths: Of routes that check credentials themselves, in the way of their protocol.
     """
 
     def __init__(
-        self, app: ASGIApp, check: TokenCheck, own_paths: frozenset[str] = frozenset()
+        self, app: ASGIApp, access: Access, own_paths: frozenset[str] = frozenset()
     ) -> None:
         self._app = app
-        self._check = check
-        self._open_paths = _OPEN_PATHS | _OTLP_PATHS | own_paths
+        self._access = access
+        self._open_paths = OPEN_PATHS | own_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or refuse."""
-        if scope["type"] not in {"http", "websocket"} or scope["path"] in self._open_paths:
+        if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if self._check.knows_cookie(headers.get("cookie")):
+        peer = read_peer(scope, headers, self._access.proxies)
+        scope = {**scope, "client": (peer.address, 0) if peer.address else None}
+        scope["state"] = {**scope.get("state", {}), "peer": peer}
+        if scope["path"] in self._open_paths:
             await self._app(scope, receive, send)
-        elif self._check(headers.get("authorization")):
-            await self._app(scope, receive, self._with_cookie(headers, send))
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": _WEBSOCKET_POLICY_VIOLATION})
-        else:
-            await _refuse(headers)(scope, receive, send)
+            return
+        principal, refusal = self._admit(scope, headers, peer)
+        if refusal is not None:
+            await _refuse(scope, refusal)(scope, receive, send)
+            return
+        with asking_as(Asker(principal, peer.address)):
+            if scope["type"] == "websocket":
+                send = self._ending_with(principal, send)
+            await self._app(scope, receive, send)
 
-    def _with_cookie(self, headers: Mapping[str, str], send: Send) -> Send:
-        if not headers.get("authorization", "").lower().startswith("basic"):
+    def _admit(
+        self, scope: Scope, headers: Headers, peer: Peer
+    ) -> tuple[Principal, "Refusal | None"]:
+        access = self._access
+        by_header = access.find_by_header(headers.get("authorization"))
+        if by_header is not None:
+            return by_header, check_role(by_header, scope)
+        if access.book.is_open:
+            refusal = check_host(headers, access.hosts) or check_origin(scope, headers)
+            return EVERYBODY, refusal
+        principal = access.find_session(headers.get("cookie")) or access.find_by_proxy(peer)
+        if principal is None:
+            return EVERYBODY, _who_are_you(scope, headers)
+        return principal, check_origin(scope, headers) or check_role(principal, scope)
+
+    def _ending_with(self, principal: Principal, send: Send) -> Send:
+        """End a websocket when its owner's secret is taken back: it may be open for days."""
+        if not principal.subject or principal.subject.startswith("proxy/"):
             return send
 
-        async def send_with_cookie(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).append(
-                    "set-cookie",
-                    f"{_COOKIE}={self._check.session}; Path=/; HttpOnly; SameSite=Strict",
-                )
+        async def send_while_known(message: Message) -> None:
+            known = self._access.book.find_by_subject(principal.subject)
+            if message["type"] == "websocket.send" and (known is None or known != principal):
+                await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+                raise ConnectionAbortedError("its owner may not call any more")
             await send(message)
 
-        return send_with_cookie
+        return send_while_known
 
 
-def _refuse(headers: Mapping[str, str]) -> ASGIApp:
-    wants_page = "text/html" in headers.get("accept", "")
-    scheme = 'Basic realm="Longpole: any name, the token as password"' if wants_page else "Bearer"
-    return make_error(
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why somebody is not let in. `login` is where a person may sign in, None for programs."""
+
+    status: int
+    code: str
+    message: str
+    hint: str
+    login: str | None = None
+
+
+def check_role(principal: Principal, scope: Scope) -> Refusal | None:
+    """Return why a known principal may not ask for this, None when they may."""
+    path, method = scope["path"], scope.get("method", "GET")
+    if path in _SENDER_PATHS:
+        return None
+    if path.startswith("/api/v1/import"):
+        may = principal.may_send and principal.projects is None
+    elif path in _ADMIN_PATHS:
+        may = principal.may_change and principal.projects is None
+    elif method in _SAFE_METHODS or not path.startswith("/api/"):
+        may = principal.may_read
+    else:
+        may = principal.may_change
+    if may:
+        return None
+    return Refusal(
+        403,
+        "forbidden",
+        f"{principal.name} ({principal.role}) may not do this",
+        "ask who runs this server for a role that may: `longpole access --help`",
+    )
+
+
+def check_origin(scope: Scope, headers: Headers) -> Refusal | None:
+    """Return why a browser's request comes from another site's page, None when it does not.
+
+    A browser says where a page is from; programs do not, and send no cookie unasked.
+    """
+    if scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
+        return None
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if site in {"same-origin", "none"}:
+        return None
+    if origin is None and site is None:
+        return None
+    if origin is not None and urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
+        return None
+    return Refusal(
+        403,
+        "cross_origin",
+        "a page of another site may not ask for this",
+        "behind a proxy, let it pass the Host header on unchanged",
+    )
+
+
+def check_host(headers: Headers, hosts: frozenset[str] | None) -> Refusal | None:
+    """Return why a name is not this server's: a stranger's name may point at this machine."""
+    name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+    if hosts is None or name in hosts or _is_address(name):
+        return None
+    return Refusal(
+        403,
+        "unknown_host",
+        f"this server is not known as {name[:100]!r}",
+        "without credentials it answers to localhost alone; set --public-url, or a token",
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _who_are_you(scope: Scope, headers: Headers) -> Refusal:
+    wants_page = scope["type"] == "http" and "text/html" in headers.get("accept", "")
+    query = scope.get("query_string", b"").decode("latin-1")
+    target = scope["path"] + (f"?{query}" if query else "")
+    return Refusal(
         401,
         "unauthorized",
-        "this server wants its token",
-        "send `Authorization: Bearer <token>`",
-        headers={"WWW-Authenticate": scheme},
+        "this server wants to know who you are",
+        "send `Authorization: Bearer <token>`, or sign in at /login",
+        f"{LOGIN_PATH}?next={quote(target, safe='')}" if wants_page else None,
     )
+
+
+def _refuse(scope: Scope, refusal: Refusal) -> ASGIApp:
+    if scope["type"] == "websocket":
+        return _close
+    if refusal.login is not None:
+        return RedirectResponse(refusal.login, 303, {"Cache-Control": "no-store"})
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+    return make_error(refusal.status, refusal.code, refusal.message, refusal.hint, headers)
+
+
+async def _close(_: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+
+
+FindSender = Callable[[str | None], Principal | None]
+"""Returns who may send telemetry with an `Authorization` header."""

@@ -9,12 +9,14 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Match, Route
 
 from longpole import __version__
-from longpole_server.api.access import AccessMiddleware, TokenCheck
+from longpole_server.api.access import AccessMiddleware
 from longpole_server.api.alerts import create_alerts_router
+from longpole_server.api.asker import create_asker_router
 from longpole_server.api.channels import create_channels_router
 from longpole_server.api.discovery import create_discovery_router
 from longpole_server.api.gpus import create_gpus_router
 from longpole_server.api.imports import create_import_router
+from longpole_server.api.login import Door, create_login_routes
 from longpole_server.api.openapi import describe_errors
 from longpole_server.api.own_state import (
     CheckReady,
@@ -43,11 +45,11 @@ class ApiParts:
 
     Attributes:
         otlp_routes: Receivers that stand at the root.
-        token_check: Who may call; None lets everyone.
+        door: Who may call, and how people sign in; None lets everyone.
         max_import_bytes: Largest log taken by import.
         storage: What the store holds; None leaves its route out.
         transfer: Takes whole runs out and in; None leaves its routes out.
-        sql_routes: The door for people's own SQL; they check the token themselves.
+        sql_routes: The door for people's own SQL; they check passwords themselves.
     """
 
     service: Service
@@ -55,7 +57,7 @@ class ApiParts:
     otlp_routes: Sequence[BaseRoute]
     check_ready: CheckReady
     collect_metrics: CollectMetrics
-    token_check: TokenCheck | None
+    door: Door | None
     max_import_bytes: int
     sql_routes: Sequence[Route] = ()
     storage: Storage | None = None
@@ -93,12 +95,15 @@ def create_api(parts: ApiParts) -> FastAPI:
         api.include_router(router, prefix=PREFIX)
     if parts.storage is not None:
         api.include_router(create_storage_router(parts.storage), prefix=PREFIX)
+    if parts.door is not None:
+        api.router.routes.extend(create_login_routes(parts.door))
+        api.include_router(create_asker_router(parts.door.audit), prefix=PREFIX)
     api.include_router(create_own_metrics_router(parts.collect_metrics))
     api.include_router(_create_unknown_router(tuple(api.routes)))
-    if parts.token_check is not None:
+    if parts.door is not None:
         api.add_middleware(
             AccessMiddleware,
-            check=parts.token_check,
+            access=parts.door.access,
             own_paths=frozenset(route.path for route in parts.sql_routes),
         )
     return api

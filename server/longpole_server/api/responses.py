@@ -13,6 +13,7 @@ from longpole_server.api.documents import ErrorBody, ErrorDocument
 from longpole_server.errors import (
     BadRequestError,
     BusyError,
+    ForbiddenError,
     NotFoundError,
     ServerError,
     StoreError,
@@ -24,6 +25,7 @@ _logger = logging.getLogger(__name__)
 
 # First match wins: subclasses stand before their base.
 _STATUSES: tuple[tuple[type[ServerError], int], ...] = (
+    (ForbiddenError, 403),
     (NotFoundError, 404),
     (TooLargeError, 413),
     (BadRequestError, 400),

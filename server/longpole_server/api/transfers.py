@@ -68,7 +68,7 @@ def create_transfer_router(transfer: RunTransfer, service: Service, max_bytes: i
 
     Args:
         transfer: Reads and stores.
-        service: Tells of steps.
+        service: Tells of steps, and whether the caller may see a run.
         max_bytes: Largest file taken.
     """
     router = APIRouter(tags=["runs"])
@@ -76,6 +76,7 @@ def create_transfer_router(transfer: RunTransfer, service: Service, max_bytes: i
     @router.get("/export", response_model=ExportDocument)
     def describe_export(run: Run) -> Response:
         """The files that a run consists of."""
+        service.get_run(run)
         slices = [
             SliceDocument(piece.table, piece.from_ns, piece.to_ns, piece.rows)
             for piece in transfer.list_slices(run)
@@ -90,6 +91,7 @@ def create_transfer_router(transfer: RunTransfer, service: Service, max_bytes: i
     @router.get("/export/rows", response_class=Response)
     def export_rows(run: Run, table: TableName, from_ns: Bound, to_ns: Bound) -> Response:
         """One of these files, as Parquet."""
+        service.get_run(run)
         body = transfer.read_slice(run, Slice(table, from_ns, to_ns, 0))
         return Response(body, media_type=_PARQUET)
 

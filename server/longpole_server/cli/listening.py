@@ -51,9 +51,10 @@ def port_of(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def local_url(host: str, port: int) -> str:
+def local_url(host: str, port: int, *, is_encrypted: bool = False) -> str:
     """Return the address under which this machine reaches a listener."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared with, not bound
     if ":" in reachable and not reachable.startswith("["):
         reachable = f"[{reachable}]"
-    return f"http://{reachable}:{port}"
+    scheme = "https" if is_encrypted else "http"
+    return f"{scheme}://{reachable}:{port}"

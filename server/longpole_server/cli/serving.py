@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -22,7 +23,8 @@ from longpole.log_lines import set_up_logging
 from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
-from longpole_server.config import Config
+from longpole_server.cli.tls import read_grpc_credentials, read_tls
+from longpole_server.config import Config, is_loopback
 from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.ingest.grpc import start_otlp_grpc
@@ -79,19 +81,23 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
-    url = local_url(config.host, port_of(listener))
+    tls = read_tls(config)
+    url = local_url(config.host, port_of(listener), is_encrypted=tls is not None)
+    if tls is None and not is_loopback(config.host):
+        _logger.warning("without TLS tokens pass the network in clear: see --tls-certificate-file")
     with open_application(config, right.check) as application:
         _calm_garbage_collection()
         application.start()
         async with AsyncExitStack() as running:
             ports = {"http": port_of(listener)}
-            await running.enter_async_context(_serving(application.api, listener))
+            await running.enter_async_context(_serving(application.api, listener, tls))
             if not config.no_otlp:
                 ports.update(await _open_standard_ports(application, config, running))
             if config.ports_file is not None:
                 _write_ports(config.ports_file, ports)
             print(f"Longpole is at {url}", flush=True)
-            await running.enter_async_context(companions(url))
+            own_url = url if tls is None else await _open_own_port(application, running)
+            await running.enter_async_context(companions(own_url))
             await stop.wait()
         if not await asyncio.to_thread(application.drain, _DRAIN_S):
             _logger.warning("what is not written yet stays in the journal for the next start")
@@ -115,6 +121,13 @@ def _on_signal(stop: asyncio.Event) -> None:
     stop.set()
 
 
+async def _open_own_port(application: Application, running: AsyncExitStack) -> str:
+    """Listen for the programs beside this one, whom no certificate names this machine for."""
+    listener = running.enter_context(contextlib.closing(bind("127.0.0.1", 0)))
+    await running.enter_async_context(_serving(application.api, listener))
+    return local_url("127.0.0.1", port_of(listener))
+
+
 async def _open_standard_ports(
     application: Application, config: Config, running: AsyncExitStack
 ) -> dict[str, int]:
@@ -127,7 +140,8 @@ async def _open_standard_ports(
     except PortTakenError as error:
         print(f"note: no OTLP/HTTP of its own: {error.message}", file=sys.stderr)
     else:
-        await running.enter_async_context(_serving(application.otlp_http, listener))
+        tls = read_tls(config)
+        await running.enter_async_context(_serving(application.otlp_http, listener, tls))
         ports["otlp_http"] = port_of(listener)
     try:
         grpc = await start_otlp_grpc(
@@ -135,7 +149,8 @@ async def _open_standard_ports(
             config.host,
             config.otlp_grpc_port,
             application.limits,
-            application.authorize,
+            application.admission,
+            read_grpc_credentials(config),
         )
     except ConfigError as error:
         print(f"note: no OTLP/gRPC: {error.message}", file=sys.stderr)
@@ -154,18 +169,23 @@ class _HttpServer(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _serving(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[None]:
-    server = _HttpServer(
-        uvicorn.Config(
-            app,
-            http=PatientHttpProtocol,
-            ws="websockets-sansio",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
+async def _serving(
+    app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[None]:
+    settings = uvicorn.Config(
+        app,
+        http=PatientHttpProtocol,
+        ws="websockets-sansio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Whose word about a client counts is decided by `api.peers`.
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_S,
     )
+    settings.load()
+    settings.ssl = tls
+    server = _HttpServer(settings)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:
         if task.done():

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import secrets
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
@@ -26,6 +27,9 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     except SystemExit as end:
         return int(end.code or 0)
+    if config.is_guarded and config.token is None:
+        # The agent beside the server needs one; nobody else learns it.
+        config = dataclasses.replace(config, token=secrets.token_urlsafe(32))
     # The standard ports belong to the agent where one runs.
     server = config if config.no_agent else dataclasses.replace(config, no_otlp=True)
     return run_server(server, _companions(config, os.environ))

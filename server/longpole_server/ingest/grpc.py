@@ -1,21 +1,25 @@
 """OTLP over gRPC: the three export services on `grpc.aio`, gzip, size limits, status codes."""
 
 import asyncio
+import functools
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from longpole.conventions.attributes import HEADER_BATCH_ID
 from longpole.patience import GRPC_PATIENCE
 from longpole_server.errors import ConfigError, ServerError
+from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.compression import decompress, is_compressed
-from longpole_server.ingest.limits import Authorize, OtlpLimits
+from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.ingest.signals import Signal, parse_request
 from longpole_server.ingest.status import UNAUTHENTICATED, Refusal, refuse
+from longpole_server.model.principal import EVERYBODY, Principal
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
 _Export = Callable[[bytes, _Context], Awaitable[bytes]]
@@ -46,7 +50,8 @@ async def start_otlp_grpc(
     host: str,
     port: int,
     limits: OtlpLimits,
-    authorize: Authorize | None = None,
+    admission: Admission | None = None,
+    credentials: grpc.ServerCredentials | None = None,
 ) -> OtlpGrpcServer:
     """Start the receiver in the running event loop.
 
@@ -55,7 +60,8 @@ async def start_otlp_grpc(
         host: Address to listen on.
         port: TCP port; 0 for a free one.
         limits: Bounds.
-        authorize: Decides by the `authorization` metadata; None lets everyone send.
+        admission: Decides about senders; None lets everyone send.
+        credentials: Of this server, for TLS; None: none is spoken.
 
     Raises:
         ConfigError: The address cannot be listened on.
@@ -72,13 +78,16 @@ async def start_otlp_grpc(
         maximum_concurrent_rpcs=limits.max_concurrent_calls,
     )
     for service, signal in _SERVICES:
-        export = _create_export(signal, pipeline, limits, authorize)
+        export = _create_export(signal, pipeline, limits, admission)
         methods: dict[str, Any] = {"Export": grpc.unary_unary_rpc_method_handler(export)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     address = f"[{host}]" if ":" in host else host
     try:
         _try_bind(host, port)
-        bound = server.add_insecure_port(f"{address}:{port}")
+        if credentials is None:
+            bound = server.add_insecure_port(f"{address}:{port}")
+        else:
+            bound = server.add_secure_port(f"{address}:{port}", credentials)
     except (OSError, RuntimeError) as error:
         raise ConfigError(
             f"Cannot listen for OTLP/gRPC on {address}:{port}.",
@@ -100,14 +109,21 @@ def _try_bind(host: str, port: int) -> None:
 
 
 def _create_export(
-    signal: Signal, pipeline: Pipeline, limits: OtlpLimits, authorize: Authorize | None
+    signal: Signal, pipeline: Pipeline, limits: OtlpLimits, admission: Admission | None
 ) -> _Export:
     async def export(message: bytes, context: _Context) -> bytes:
         metadata = _read_metadata(context)
-        if authorize is not None and not authorize(metadata.get("authorization")):
+        sender: Principal | None = EVERYBODY
+        if admission is not None:
+            sender = admission.find_sender(metadata.get("authorization"))
+        if sender is None:
             await _abort(context, UNAUTHENTICATED)
+            return b""
+        check = functools.partial(_check, admission, sender, signal)
         try:
-            body = await asyncio.to_thread(_decode, signal, message, limits.max_request_bytes)
+            body = await asyncio.to_thread(
+                _decode, signal, message, limits.max_request_bytes, check
+            )
             batch_id = metadata.get(HEADER_BATCH_ID)
             await pipeline.accept_async(signal, body, batch_id, _name_peer(context))
         except ServerError as error:
@@ -128,9 +144,18 @@ def _name_peer(context: _Context) -> str:
     return context.peer().rpartition(":")[0]
 
 
-def _decode(signal: Signal, message: bytes, max_bytes: int) -> bytes:
+def _check(
+    admission: Admission | None, sender: Principal, signal: Signal, request: Message
+) -> None:
+    if admission is not None:
+        admission.check(sender, signal, request)
+
+
+def _decode(
+    signal: Signal, message: bytes, max_bytes: int, check: Callable[[Message], None]
+) -> bytes:
     body = decompress(message, max_bytes) if is_compressed(message) else message
-    parse_request(signal, body)
+    check(parse_request(signal, body))
     return body
 
 

@@ -1,9 +1,10 @@
 """OTLP over HTTP: `POST /v1/traces|metrics|logs`, protobuf and JSON, gzip.
 
 Statuses follow the OTLP specification and the Collector: 200 with an empty response message, 400
-for what cannot be decoded, 401, 405, 413 over the size limit, 415 for another media type, 429
-with `Retry-After` when busy, 503 when the disk fails. A body of an error is a `google.rpc.Status`
-in the request's encoding; before the encoding is known it is plain text.
+for what cannot be decoded, 401, 403 for what belongs to another project, 405, 413 over the size
+limit, 415 for another media type, 429 with `Retry-After` when busy, 503 when the disk fails. A body
+of an error is a `google.rpc.Status` in the request's encoding; before the encoding is known it is
+plain text.
 """
 
 import asyncio
@@ -19,14 +20,16 @@ from starlette.types import Receive, Scope, Send
 
 from longpole.conventions.attributes import HEADER_BATCH_ID
 from longpole_server.errors import ServerError
+from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.compression import check_size, decompress
 from longpole_server.ingest.entry import check_batch_id
-from longpole_server.ingest.limits import Authorize, InFlightMeter, OtlpLimits
+from longpole_server.ingest.limits import InFlightMeter, OtlpLimits
 from longpole_server.ingest.nameless import FindJob, name_senders
 from longpole_server.ingest.otlp_json import build_request
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.ingest.signals import SIGNALS, Signal, parse_request
 from longpole_server.ingest.status import UNAUTHENTICATED, Refusal, refuse
+from longpole_server.model.principal import EVERYBODY, Principal
 
 _PROTOBUF = "application/x-protobuf"
 _JSON = "application/json"
@@ -56,7 +59,7 @@ class _Receiver:
 
     pipeline: Pipeline
     limits: OtlpLimits
-    authorize: Authorize | None
+    admission: Admission | None
     meter: InFlightMeter
     decoders: ThreadPoolExecutor
     find_job: FindJob | None
@@ -65,7 +68,7 @@ class _Receiver:
 def create_otlp_routes(
     pipeline: Pipeline,
     limits: OtlpLimits,
-    authorize: Authorize | None = None,
+    admission: Admission | None = None,
     find_job: FindJob | None = None,
 ) -> Sequence[Route]:
     """Return the three routes, to stand at the root of an application.
@@ -73,13 +76,13 @@ def create_otlp_routes(
     Args:
         pipeline: Started, and closed after the last request.
         limits: Bounds shared by the three.
-        authorize: Decides by the `Authorization` header; None lets everyone send.
+        admission: Decides about senders; None lets everyone send.
         find_job: Finds the job of a sender that names none; None leaves it without.
     """
     receiver = _Receiver(
         pipeline,
         limits,
-        authorize,
+        admission,
         InFlightMeter(limits.max_in_flight_bytes),
         ThreadPoolExecutor(_NUM_DECODERS, thread_name_prefix="longpole-otlp-decode"),
         find_job,
@@ -112,10 +115,13 @@ class _Endpoint:
         except _UnsupportedError as error:
             return PlainTextResponse(f"415 {error}", 415, {"Accept-Encoding": "gzip"})
         try:
-            authorize = self._receiver.authorize
-            if authorize is not None and not authorize(request.headers.get("authorization")):
+            admission = self._receiver.admission
+            sender: Principal | None = EVERYBODY
+            if admission is not None:
+                sender = admission.find_sender(request.headers.get("authorization"))
+            if sender is None:
                 return _respond_refusal(UNAUTHENTICATED, body_format)
-            if await self._accept(request, body_format):
+            if await self._accept(request, body_format, sender):
                 await asyncio.sleep(_LAST_LOOK_S)
         except ServerError as error:
             return _respond_refusal(refuse(error), body_format)
@@ -123,7 +129,7 @@ class _Endpoint:
         content = b"{}" if body_format.media_type == _JSON else b""
         return Response(content, media_type=body_format.media_type)
 
-    async def _accept(self, request: Request, body_format: _Format) -> bool:
+    async def _accept(self, request: Request, body_format: _Format, sender: Principal) -> bool:
         """Take a request; return whether its sender was one that only this server could name."""
         receiver = self._receiver
         is_nameless = False
@@ -140,11 +146,10 @@ class _Endpoint:
             loop = asyncio.get_running_loop()
             body = await loop.run_in_executor(
                 receiver.decoders,
-                _decode,
-                self._signal,
+                self._decode,
                 body_format,
                 b"".join(chunks),
-                receiver.limits.max_request_bytes,
+                sender,
             )
             chunks.clear()
             peer = None if request.client is None else request.client.host
@@ -156,6 +161,19 @@ class _Endpoint:
                 is_nameless, body = named is not body, named
             await receiver.pipeline.accept_async(self._signal, body, batch_id, peer)
         return is_nameless
+
+    def _decode(self, body_format: _Format, body: bytes, sender: Principal) -> bytes:
+        """Return the request in protobuf, proven to be one that the sender may send."""
+        if body_format.is_gzip:
+            body = decompress(body, self._receiver.limits.max_request_bytes)
+        if body_format.media_type == _JSON:
+            message = build_request(self._signal, body)
+            body = message.SerializeToString()
+        else:
+            message = parse_request(self._signal, body)
+        if self._receiver.admission is not None:
+            self._receiver.admission.check(sender, self._signal, message)
+        return body
 
 
 def _read_format(request: Request) -> _Format:
@@ -171,16 +189,6 @@ def _read_format(request: Request) -> _Format:
     if coding not in {"", "identity", "gzip", "x-gzip"}:
         raise _UnsupportedError("unsupported content encoding, supported: [gzip]")
     return _Format(media_type, is_gzip=coding.endswith("gzip"))
-
-
-def _decode(signal: Signal, body_format: _Format, body: bytes, max_bytes: int) -> bytes:
-    """Return the request in protobuf, proven to be one."""
-    if body_format.is_gzip:
-        body = decompress(body, max_bytes)
-    if body_format.media_type == _JSON:
-        return build_request(signal, body).SerializeToString()
-    parse_request(signal, body)
-    return body
 
 
 def _respond_refusal(refusal: Refusal, body_format: _Format) -> Response:

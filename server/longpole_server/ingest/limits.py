@@ -1,13 +1,10 @@
-"""How much the receivers take in, and who may send."""
+"""How much the receivers take in."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from longpole_server.errors import BusyError
-
-# Told the value of the `Authorization` header (None without one); True lets the request in.
-Authorize = Callable[[str | None], bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,13 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from longpole_server.errors import BadRequestError, BusyError, ServerError, TooLargeError
+from longpole_server.errors import (
+    BadRequestError,
+    BusyError,
+    ForbiddenError,
+    ServerError,
+    TooLargeError,
+)
 
 # How long a sender waits after an error that does not say.
 _STORE_RETRY_AFTER_S = 5.0
@@ -57,6 +63,8 @@ def refuse(error: ServerError) -> Refusal:
     message = f"{error.message} {error.hint}".strip()
     if isinstance(error, TooLargeError):
         return Refusal(413, grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+    if isinstance(error, ForbiddenError):
+        return Refusal(403, grpc.StatusCode.PERMISSION_DENIED, message)
     if isinstance(error, BadRequestError):
         return Refusal(400, grpc.StatusCode.INVALID_ARGUMENT, message)
     if isinstance(error, BusyError):

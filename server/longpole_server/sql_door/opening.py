@@ -1,6 +1,6 @@
 """Builds the door on a store."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -13,20 +13,20 @@ from longpole_server.store import Store
 
 @contextmanager
 def open_sql_door(
-    store: Store, limits: QueryLimits, token: str | None
+    store: Store, limits: QueryLimits, may_ask: Callable[[str | None], bool]
 ) -> Generator[Sequence[Route]]:
     """Open connections and threads of its own, and return the routes on them.
 
     Args:
         store: Outlives the routes.
         limits: For each query.
-        token: The password of every user; None lets everyone ask.
+        may_ask: Tells whether a password lets in, None where the client gives none.
     """
     queries = open_free_queries(store, limits)
     # Not waited for: a query in flight ends by its own limit of time.
     executor = ThreadPoolExecutor(limits.max_queries, thread_name_prefix="longpole-sql")
     try:
-        yield create_sql_routes(queries, executor, token)
+        yield create_sql_routes(queries, executor, may_ask)
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
         queries.close()

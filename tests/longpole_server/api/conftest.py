@@ -57,7 +57,7 @@ def client(bench: ServiceBench) -> Generator[TestClient]:
             otlp_routes=(),
             check_ready=lambda: {"store": True},
             collect_metrics=lambda: [OwnMetric("longpole_things_total", "counter", "things", 3)],
-            token_check=None,
+            door=None,
             max_import_bytes=1 << 20,
         )
     )

@@ -1,87 +1,247 @@
 import base64
+import contextlib
+from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from longpole_server.api.access import AccessMiddleware, TokenCheck
+from longpole_server.api.access import AccessMiddleware
+from longpole_server.api.login import Door, create_login_routes
+from longpole_server.api.peers import Proxies, parse_networks
+from longpole_server.auth.attempts import FailedAttempts
+from longpole_server.auth.entries import edit_entries
+from longpole_server.service.asking import who_asks
+from support.doors import add_token, add_user, bearer, make_door, sign_in
 
 TOKEN = "s3cret-of-the-server"
+URL = "http://longpole.example:8470"
+
+OpenDoor = Callable[..., TestClient]
 
 
-async def answer(_: object) -> PlainTextResponse:
-    return PlainTextResponse("in")
+async def answer(request: Request) -> JSONResponse:
+    asker = who_asks()
+    return JSONResponse([asker.principal.name, asker.principal.role, asker.address])
 
 
 async def answer_websocket(websocket: WebSocket) -> None:
     await websocket.accept()
-    await websocket.send_text("in")
-    await websocket.close()
+    with contextlib.suppress(WebSocketDisconnect):
+        while True:
+            await websocket.receive_text()
+            await websocket.send_text(who_asks().principal.name)
 
 
 @pytest.fixture
-def client() -> TestClient:
-    app = Starlette(
-        routes=[
-            WebSocketRoute("/socket", answer_websocket),
-            Route("/{path:path}", answer, methods=["GET", "POST"]),
-        ]
-    )
-    app.add_middleware(AccessMiddleware, check=TokenCheck(TOKEN))
-    return TestClient(app, base_url="http://127.0.0.1")
+def open_door(tmp_path: Path) -> Generator[OpenDoor]:
+    doors: list[Door] = []
+
+    def open_one(token: str | None = TOKEN, **fields: object) -> TestClient:
+        door = make_door(tmp_path, token, **fields)  # type: ignore[arg-type]
+        doors.append(door)
+        app = Starlette(
+            routes=[
+                *create_login_routes(door),
+                WebSocketRoute("/socket", answer_websocket),
+                Route("/{path:path}", answer, methods=["GET", "POST", "DELETE"]),
+            ]
+        )
+        app.add_middleware(AccessMiddleware, access=door.access)
+        return TestClient(app, base_url=URL, follow_redirects=False, client=("10.1.2.3", 1))
+
+    yield open_one
+    for door in doors:
+        door.audit.close()
+
+
+def of_browser(client: TestClient) -> dict[str, str]:
+    """What a browser sends along with a websocket, which the test client does not."""
+    cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    return {"Cookie": cookies, "Origin": "http://testserver"}
 
 
 def basic(password: str) -> str:
     return "Basic " + base64.b64encode(f"me:{password}".encode()).decode()
 
 
-def test_the_token_lets_in(client: TestClient):
+def test_the_server_s_token_lets_in(open_door: OpenDoor):
+    client = open_door()
     for value in (f"Bearer {TOKEN}", f"bearer {TOKEN}", basic(TOKEN)):
         assert client.get("/api/v1/runs", headers={"Authorization": value}).status_code == 200
-        client.cookies.clear()
 
 
 @pytest.mark.parametrize(
     "value",
     ["", "Bearer", "Bearer wrong", TOKEN, f"Token {TOKEN}", "Basic !!!", basic("wrong"), "Basic "],
 )
-def test_anything_else_does_not(client: TestClient, value: str):
-    refused = client.get("/api/v1/runs", headers={"Authorization": value})
+def test_anything_else_does_not(open_door: OpenDoor, value: str):
+    refused = open_door().get("/api/v1/runs", headers={"Authorization": value})
     assert refused.status_code == 401
     assert refused.json()["error"]["code"] == "unauthorized"
     assert refused.headers["www-authenticate"] == "Bearer"
     assert TOKEN not in refused.text
 
 
-def test_health_is_open(client: TestClient):
-    assert client.get("/api/v1/health").status_code == 200
-    assert client.get("/api/v1/ready").status_code == 200
+def test_without_a_token_and_users_everybody_is_let_in(open_door: OpenDoor):
+    client = open_door(None)
+    assert client.get("/api/v1/runs").json() == ["everybody", "admin", "10.1.2.3"]
+    assert client.get("/login?next=/runs").headers["location"] == "/runs"
 
 
-def test_otlp_receivers_ask_for_themselves(client: TestClient):
-    assert client.post("/v1/traces").status_code == 200
+def test_a_stranger_s_name_for_this_machine_is_refused_where_nobody_is_asked(open_door: OpenDoor):
+    client = open_door(None, hosts=frozenset({"localhost", "longpole.example"}))
+    assert client.get("/api/v1/runs").status_code == 200
+    assert client.get("/api/v1/runs", headers={"Host": "127.0.0.1:8470"}).status_code == 200
+    assert client.get("/api/v1/runs", headers={"Host": "[::1]:8470"}).status_code == 200
+    refused = client.get("/api/v1/runs", headers={"Host": "rebound.example"})
+    assert refused.status_code == 403
+    assert refused.json()["error"]["code"] == "unknown_host"
 
 
-def test_a_browser_is_asked_once_and_keeps_a_cookie_for_its_websockets(client: TestClient):
-    asked = client.get("/", headers={"Accept": "text/html"})
-    assert asked.status_code == 401
-    assert asked.headers["www-authenticate"].startswith("Basic")
-    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/socket"):
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_another_site_s_page_changes_nothing(
+    open_door: OpenDoor, tmp_path: Path, token: str | None
+):
+    if token is not None:
+        add_user(tmp_path / "access.json", "ana", "admin")
+    client = open_door(token)
+    if token is not None:
+        assert sign_in(client, "ana").status_code == 303
+    foreign = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    assert client.post("/api/v1/rules", headers=foreign).status_code == 403
+    assert client.delete("/api/v1/rules/x", headers={"Origin": "null"}).status_code == 403
+    assert client.post("/api/v1/rules", headers={"Origin": URL}).status_code == 200
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/socket", headers=foreign):
         pass
-    let_in = client.get("/", headers={"Authorization": basic(TOKEN)})
-    cookie = let_in.headers["set-cookie"]
+
+
+def test_a_person_signs_in_and_keeps_a_cookie(open_door: OpenDoor, tmp_path: Path):
+    add_user(tmp_path / "access.json", "ana")
+    client = open_door(None)
+    asked = client.get("/run?id=a&step=3", headers={"Accept": "text/html"})
+    assert asked.status_code == 303
+    assert asked.headers["location"] == "/login?next=%2Frun%3Fid%3Da%26step%3D3"
+    assert 'name="password"' in client.get(asked.headers["location"]).text
+    signed_in = sign_in(client, "ana")
+    assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/run?id=a")
+    cookie = signed_in.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    assert TOKEN not in cookie
-    kept = {"cookie": cookie.partition(";")[0]}
-    session = client.websocket_connect("/socket", headers=kept)
-    with session:
-        assert session.receive_text() == "in"
+    assert "SameSite=lax" in cookie
+    assert "Secure" not in cookie
+    assert client.get("/api/v1/runs").json()[:2] == ["ana", "viewer"]
+    with client.websocket_connect("/socket", headers=of_browser(client)) as socket:
+        socket.send_text("who")
+        assert socket.receive_text() == "ana"
+    assert client.post("/logout").headers["location"] == "/login"
+    assert client.get("/api/v1/runs").status_code == 401
 
 
-def test_programs_get_no_cookie(client: TestClient):
-    answer = client.get("/", headers={"Authorization": f"Bearer {TOKEN}"})
-    assert "set-cookie" not in answer.headers
+def test_over_tls_the_cookie_never_travels_in_clear(open_door: OpenDoor, tmp_path: Path):
+    add_user(tmp_path / "access.json", "ana")
+    client = open_door(None)
+    client.base_url = "https://longpole.example"
+    assert "Secure" in sign_in(client, "ana").headers["set-cookie"]
+
+
+def test_the_token_alone_signs_in_too(open_door: OpenDoor):
+    client = open_door()
+    assert sign_in(client, "", TOKEN).status_code == 303
+    assert client.get("/api/v1/runs").json()[:2] == ["the server's token", "admin"]
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "runs", "/\n/x"]
+)
+def test_signing_in_leads_nowhere_else(open_door: OpenDoor, target: str):
+    client = open_door()
+    answered = client.post("/login", params={"next": target}, data={"password": TOKEN})
+    assert answered.headers["location"] == "/"
+
+
+def test_wrong_passwords_are_refused_and_then_not_even_tried(open_door: OpenDoor, tmp_path: Path):
+    add_user(tmp_path / "access.json", "ana")
+    client = open_door(None, attempts=FailedAttempts(max_failures=3))
+    for name in ("ana", "nobody", "ana"):
+        refused = sign_in(client, name, "wrong password")
+        assert refused.status_code == 401
+        assert "not known here" in refused.text
+    waiting = sign_in(client, "ana")
+    assert waiting.status_code == 429
+    assert 0 < int(waiting.headers["retry-after"]) <= 300
+    assert "set-cookie" not in waiting.headers
+
+
+def test_a_password_from_another_site_s_form_is_not_taken(open_door: OpenDoor, tmp_path: Path):
+    add_user(tmp_path / "access.json", "ana")
+    refused = sign_in(open_door(None), "ana", Origin="https://elsewhere.example")
+    assert refused.status_code == 403
+
+
+def test_a_changed_password_ends_sessions_and_open_websockets(open_door: OpenDoor, tmp_path: Path):
+    file = tmp_path / "access.json"
+    add_user(file, "ana")
+    door_time = [0.0]
+    client = open_door(None)
+    book = client.app.user_middleware[0].kwargs["access"].book  # type: ignore[attr-defined]
+    book._monotonic_s = lambda: door_time[0]
+    sign_in(client, "ana")
+    with client.websocket_connect("/socket", headers=of_browser(client)) as socket:
+        socket.send_text("who")
+        assert socket.receive_text() == "ana"
+        with edit_entries(file) as entries:
+            entries.users["ana"].password = entries.users["ana"].password + "x"
+        door_time[0] += 1e9
+        socket.send_text("who")
+        with pytest.raises(WebSocketDisconnect):
+            socket.receive_text()
+    assert client.get("/api/v1/runs").status_code == 401
+
+
+def test_tokens_do_what_their_role_says(open_door: OpenDoor, tmp_path: Path):
+    file = tmp_path / "access.json"
+    ingest, viewer, admin = (add_token(file, role) for role in ("ingest", "viewer", "admin"))
+    bound = add_token(file, "admin", ["a"])
+    client = open_door(None)
+    asked = {
+        ("GET", "/api/v1/runs"): (403, 200, 200, 200),
+        ("GET", "/run"): (403, 200, 200, 200),
+        ("POST", "/_dash-update-component"): (403, 200, 200, 200),
+        ("POST", "/api/v1/rules"): (403, 403, 200, 200),
+        ("DELETE", "/api/v1/silences/x"): (403, 403, 200, 200),
+        ("POST", "/api/v1/import"): (200, 403, 200, 403),
+        ("GET", "/api/v1/audit"): (403, 403, 200, 403),
+        ("GET", "/api/v1/scrape-targets"): (200, 200, 200, 200),
+        ("GET", "/metrics"): (200, 200, 200, 200),
+    }
+    for (method, path), statuses in asked.items():
+        found = tuple(
+            client.request(method, path, headers=bearer(token)).status_code
+            for token in (ingest, viewer, admin, bound)
+        )
+        assert found == statuses, path
+
+
+def test_a_revoked_or_expired_token_lets_nobody_in(open_door: OpenDoor, tmp_path: Path):
+    file = tmp_path / "access.json"
+    expired = add_token(file, "viewer", expires_ns=1)
+    client = open_door(None)
+    assert client.get("/api/v1/runs", headers=bearer(expired)).status_code == 401
+    assert client.get("/api/v1/runs", headers=bearer(expired[:-1] + "x")).status_code == 401
+
+
+def test_a_trusted_proxy_names_people_and_nobody_else_can(open_door: OpenDoor, tmp_path: Path):
+    add_user(tmp_path / "access.json", "ana", "admin")
+    named = {"X-Forwarded-User": "ana", "X-Forwarded-For": "6.6.6.6, 192.0.2.7, 10.9.9.9"}
+    trusted = Proxies(parse_networks("10.0.0.0/8"), "x-forwarded-user")
+    client = open_door(None, proxies=trusted)
+    assert client.get("/api/v1/runs", headers=named).json() == ["ana", "admin", "192.0.2.7"]
+    other = client.get("/api/v1/runs", headers={**named, "X-Forwarded-User": "bo"})
+    assert other.json()[:2] == ["bo", "viewer"]
+    elsewhere = Proxies(parse_networks("192.168.0.0/16"), "x-forwarded-user")
+    assert open_door(None, proxies=elsewhere).get("/", headers=named).status_code == 401

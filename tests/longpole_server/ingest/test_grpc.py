@@ -11,10 +11,12 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from longpole_server.errors import ConfigError
+from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import Normalizer
 from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.model.principal import EVERYBODY
 from support import otlp_builders as otlp
 from support.otlp_pipeline import RecordingWriter, running_pipeline
 
@@ -42,7 +44,7 @@ def run(
             "127.0.0.1",
             0,
             OtlpLimits(max_request_bytes=LIMIT),
-            (lambda header: header == TOKEN) if token else None,
+            Admission(lambda header: EVERYBODY if header == TOKEN else None) if token else None,
         )
         options = [("grpc.max_send_message_length", -1)]
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options) as channel:

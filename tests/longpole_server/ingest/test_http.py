@@ -9,11 +9,13 @@ import pytest
 from google.rpc.status_pb2 import Status
 from starlette.applications import Starlette
 
+from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.http import create_otlp_routes
-from longpole_server.ingest.limits import Authorize, OtlpLimits
+from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import Normalizer
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.ingest.signals import SIGNALS, Signal
+from longpole_server.model.principal import EVERYBODY
 from support import otlp_builders as otlp
 from support.otlp_pipeline import RecordingWriter, running_pipeline
 
@@ -33,8 +35,9 @@ class Client:
         self.pipeline = pipeline
         self._writer = writer
         limits = OtlpLimits(max_request_bytes=LIMIT, max_in_flight_bytes=2 * LIMIT)
-        authorize: Authorize | None = (lambda header: header == TOKEN) if token else None
-        self._app = Starlette(routes=create_otlp_routes(pipeline, limits, authorize))
+        admission = Admission(lambda header: EVERYBODY if header == TOKEN else None)
+        routes = create_otlp_routes(pipeline, limits, admission if token else None)
+        self._app = Starlette(routes=routes)
 
     def send(
         self,

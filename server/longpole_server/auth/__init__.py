@@ -1,0 +1,1 @@
+"""Who people and programs are: users, tokens, sessions, attempts, and the record of changes."""

@@ -1,0 +1,146 @@
+"""Every route and websocket of the whole server, tried by a stranger and by those it knows."""
+
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from starlette.routing import BaseRoute, Mount, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from longpole_server.app import Application, open_application
+from longpole_server.config import Config
+from support.doors import add_token, add_user, bearer, sign_in
+
+# Whoever asks gets these: whether the server lives, the form to sign in, and an address to go to.
+OPEN = {
+    ("GET", "/api/v1/health"): 200,
+    ("GET", "/api/v1/ready"): 200,
+    ("GET", "/login"): 200,
+    ("HEAD", "/login"): 200,
+    ("POST", "/login"): 401,
+    ("POST", "/logout"): 303,
+    ("GET", "/clickhouse/ping"): 200,
+    ("HEAD", "/clickhouse/ping"): 200,
+}
+OTLP = {"/v1/traces", "/v1/metrics", "/v1/logs"}
+
+
+@pytest.fixture(scope="module")
+def access_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("access") / "access.json"
+    add_user(file, "ana", "viewer", ["a"])
+    return file
+
+
+@pytest.fixture(scope="module")
+def application(
+    tmp_path_factory: pytest.TempPathFactory, access_file: Path
+) -> Generator[Application]:
+    config = Config(data_dir=tmp_path_factory.mktemp("data"), access_file=access_file)
+    with open_application(config) as opened:
+        opened.start()
+        yield opened
+
+
+@pytest.fixture
+def client(application: Application) -> TestClient:
+    return TestClient(
+        application.api, base_url="http://longpole.example", follow_redirects=False,
+        raise_server_exceptions=False,
+    )  # fmt: skip
+
+
+def list_requests(application: Application) -> set[tuple[str, str]]:
+    """Methods and paths of every route: those of the API by its description, the rest by itself."""
+    found = {
+        (method.upper(), path)
+        for path, methods in application.api.openapi()["paths"].items()
+        for method in methods
+    }
+    for route in application.api.routes:
+        path = getattr(route, "path", None)
+        if isinstance(route, Mount):
+            found |= {("GET", f"{path}/x")}
+        elif path is not None and not is_websocket(route):
+            methods = getattr(route, "methods", None) or {"GET", "POST"}
+            found |= {(method, path) for method in methods}
+    # What no route knows, below the API and among the pages.
+    found |= {("GET", "/api/v1/none"), ("POST", "/api"), ("GET", "/run"), ("GET", "/none")}
+    return {(method, re.sub(r"[{}]|:path", "", path)) for method, path in found}
+
+
+def is_websocket(route: BaseRoute) -> bool:
+    return isinstance(route, WebSocketRoute)
+
+
+def test_the_stranger_is_refused_at_every_route(application: Application, client: TestClient):
+    requests = list_requests(application)
+    assert {("GET", "/api/v1/runs"), ("POST", "/_dash-update-component")} <= requests
+    assert len(requests) > 70
+    for method, path in sorted(requests):
+        status = client.request(method, path).status_code
+        if path in OTLP:
+            assert status in {401, 405, 415}, (method, path)
+        else:
+            assert status in {OPEN.get((method, path), 401), 403}, (method, path)
+
+
+def test_the_stranger_is_refused_at_every_websocket(application: Application, client: TestClient):
+    paths = [route.path for route in application.api.routes if isinstance(route, WebSocketRoute)]
+    assert "/_dash-ws-callback" in paths
+    for path in paths:
+        with pytest.raises(WebSocketDisconnect), client.websocket_connect(path):
+            pass
+
+
+def test_a_request_s_body_is_not_taken_from_a_stranger(client: TestClient):
+    headers = {"content-type": "application/x-protobuf"}
+    for path in OTLP:
+        assert client.post(path, content=b"", headers=headers).status_code == 401
+
+
+def test_every_answer_tells_browsers_to_be_careful(client: TestClient):
+    for path in ("/", "/login", "/api/v1/runs", "/api/v1/health"):
+        headers = client.get(path, headers={"accept": "text/html"}).headers
+        policy = headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe-eval" not in policy
+        assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_who_sees_one_project_reads_no_sql(client: TestClient, access_file: Path):
+    bound = add_token(access_file, "viewer", ["a"])
+    whole = add_token(access_file, "viewer")
+    sender = add_token(access_file, "ingest")
+    answered: list[int] = []
+    for token in (bound, sender, "wrong", whole):
+        # A new token is known within a second.
+        for _ in range(200):
+            known = client.get("/api/v1/me", headers=bearer(token)).status_code != 401
+            if known or token == "wrong":
+                break
+        answered.append(
+            client.get("/clickhouse/?query=SELECT+1", headers=bearer(token)).status_code
+        )
+    assert answered[:3] == [403, 403, 403]
+
+
+def test_signing_in_is_written_down(client: TestClient, access_file: Path):
+    admin = add_token(access_file, "admin")
+    assert sign_in(client, "ana").status_code == 303
+    assert client.get("/api/v1/me").json() == {
+        "name": "ana", "role": "viewer", "projects": ["a"], "signed_in": True,
+    }  # fmt: skip
+    assert client.get("/api/v1/audit").status_code == 403
+    client.cookies.clear()
+    for _ in range(200):
+        answered = client.get("/api/v1/audit", headers=bearer(admin))
+        if answered.status_code == 200:
+            break
+    entries = answered.json()["entries"]
+    assert {"who": "ana", "action": "session.begin", "outcome": "done"}.items() <= entries[
+        0
+    ].items()
