@@ -2,6 +2,8 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
+import base64
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -24,7 +26,7 @@ from longpole_dashboards.addresses import (
 from longpole_dashboards.live import register_push
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.shell import INDEX_STRING, register_shell, shell_layout
+from longpole_dashboards.shell import EARLY_SCRIPT, INDEX_STRING, register_shell, shell_layout
 from longpole_server.service import Service
 
 
@@ -92,4 +94,9 @@ def mount(
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
-    return app.csp_hashes()
+    return [*app.csp_hashes(), _hash_script(EARLY_SCRIPT)]
+
+
+def _hash_script(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -23,7 +23,7 @@ HEADER_PX = 44
 PageLayout = Callable[[Query], Component]
 
 # Runs before anything is drawn, so that a light page never flashes dark.
-_EARLY_SCRIPT = f"""
+EARLY_SCRIPT = f"""
 (function () {{
   var theme = "{DEFAULT_THEME}";
   try {{ theme = JSON.parse(localStorage.getItem("theme")) || theme; }} catch (error) {{ }}
@@ -40,7 +40,7 @@ INDEX_STRING = f"""<!DOCTYPE html>
 <link rel="icon" href="assets/icons/longpole.svg" type="image/svg+xml">
 {{%css%}}
 <style>{css_variables()}</style>
-<script>{_EARLY_SCRIPT}</script>
+<script>{EARLY_SCRIPT}</script>
 </head>
 <body>
 {{%app_entry%}}

@@ -298,7 +298,7 @@ class Config:
             raise ConfigError(f"--proxy-role {self.proxy_role!r} is neither viewer nor admin")
         if not (self.insecure or self.is_guarded or is_loopback(self.host)):
             raise ConfigError(
-                f"refusing to listen on {self.host}, where nobody would be asked who they are",
+                f"refusing to listen on {self.host} without a token or users",
                 hint="set LONGPOLE_TOKEN or --token-file, or add users with `longpole access`;"
                 " or say --insecure",
             )

