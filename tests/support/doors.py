@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from httpx import Response
+from httpx2 import Response
 from starlette.testclient import TestClient
 
 from longpole_server.api.access import Access

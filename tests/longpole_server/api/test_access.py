@@ -2,6 +2,7 @@ import base64
 import contextlib
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -60,10 +61,11 @@ def open_door(tmp_path: Path) -> Generator[OpenDoor]:
         door.audit.close()
 
 
-def of_browser(client: TestClient) -> dict[str, str]:
-    """What a browser sends along with a websocket, which the test client does not."""
+def open_socket(client: TestClient) -> Any:
+    """Open a websocket as a browser does: with the cookies and the page it is from."""
     cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
-    return {"Cookie": cookies, "Origin": "http://testserver"}
+    headers = {"Cookie": cookies, "Origin": "http://testserver"}
+    return client.websocket_connect("/socket", headers=headers)
 
 
 def basic(password: str) -> str:
@@ -135,7 +137,7 @@ def test_a_person_signs_in_and_keeps_a_cookie(open_door: OpenDoor, tmp_path: Pat
     assert "SameSite=lax" in cookie
     assert "Secure" not in cookie
     assert client.get("/api/v1/runs").json()[:2] == ["ana", "viewer"]
-    with client.websocket_connect("/socket", headers=of_browser(client)) as socket:
+    with open_socket(client) as socket:
         socket.send_text("who")
         assert socket.receive_text() == "ana"
     assert client.post("/logout").headers["location"] == "/login"
@@ -191,7 +193,7 @@ def test_a_changed_password_ends_sessions_and_open_websockets(open_door: OpenDoo
     book = client.app.user_middleware[0].kwargs["access"].book  # type: ignore[attr-defined]
     book._monotonic_s = lambda: door_time[0]
     sign_in(client, "ana")
-    with client.websocket_connect("/socket", headers=of_browser(client)) as socket:
+    with open_socket(client) as socket:
         socket.send_text("who")
         assert socket.receive_text() == "ana"
         with edit_entries(file) as entries:
