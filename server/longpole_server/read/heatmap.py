@@ -36,31 +36,23 @@ ROLLUP_FIELDS = (
     "power_watts",
 )
 
+# Up to so many rows are taken as they are and added up here: the database would put them into a
+# hash table of hardly fewer cells, which takes five times as long. Beyond, it adds them up.
+_MAX_FLAT_ROWS = 2_000_000
+
 # A range on `ts_ns` prunes the key's time bucket; the hosts prune what follows it in the key, which
 # does not lead to a GPU's identity.
-_RAW = Template("""
+_SELECT = Template("""
 SELECT
-    gpu_uuid,
-    intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64}) AS bin,
-    $values
-FROM gpu_samples
-WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
-  AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
-  AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
-  AND gpu_uuid IN {gpus:Array(String)}
-GROUP BY gpu_uuid, bin
-""")
-_ROLLUP = Template("""
-SELECT
-    gpu_uuid,
-    intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64}) AS bin,
+    toUInt32(transform(gpu_uuid, {gpus:Array(String)}, {rows:Array(UInt32)}, toUInt32(0))) AS row,
+    toUInt32(intDiv(toUnixTimestamp64Nano(ts_ns) - {start_ns:Int64}, {bin_ns:Int64})) AS bin,
     $values
 FROM {table:Identifier}
 WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
   AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
   AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
   AND gpu_uuid IN {gpus:Array(String)}
-GROUP BY gpu_uuid, bin
+$grouping
 """)
 
 
@@ -110,8 +102,18 @@ def get_heatmaps(
     start_ns: int,
     end_ns: int,
     max_bins: int,
+    max_flat_rows: int = _MAX_FLAT_ROWS,
 ) -> dict[str, GpuHeatmap]:
     """Return fields of the given GPUs by name, binned by mean, all over the same bins.
+
+    Args:
+        pool: Where to ask.
+        lanes: The GPUs.
+        names: The fields.
+        start_ns: Begin of the range.
+        end_ns: End of the range, exclusive.
+        max_bins: At most so many.
+        max_flat_rows: Rows from which on the database adds them up.
 
     Raises:
         BadRequestError: A GPU sample has no such field.
@@ -125,40 +127,69 @@ def get_heatmaps(
     bins = plan_bins(start_ns, end_ns, max_bins, has_rollup=has_rollup)
     rows = {gpu: row for row, gpu in enumerate(dict.fromkeys(lane.gpu_uuid for lane in lanes))}
     lane_rows = [rows[lane.gpu_uuid] for lane in lanes]
-    table = _query(pool, bins, names, list(rows)) if rows and bins.num_bins else None
     heatmaps: dict[str, GpuHeatmap] = {}
+    table = _query(pool, bins, names, rows, max_flat_rows) if rows and bins.num_bins else None
     for name in names:
         values = np.full((len(rows), bins.num_bins), np.nan, dtype=np.float32)
         if table is not None:
-            _fill(values, rows, table, name)
+            _fill(values, table, name)
         heatmaps[name] = GpuHeatmap(
             name, tuple(lanes), bins.start_ns, bins.bin_ns, values[lane_rows]
         )
     return heatmaps
 
 
-def _query(pool: ClientPool, bins: Bins, names: Sequence[str], gpus: Sequence[str]) -> pa.Table:
+def _query(
+    pool: ClientPool, bins: Bins, names: Sequence[str], rows: Mapping[str, int], max_flat_rows: int
+) -> pa.Table:
+    """Return sum and count of each field by row and bin; a cell may come in several parts."""
+    num_rows = len(rows) * (bins.end_ns - bins.start_ns) // ((bins.rollup_s or 1) * _SECOND_NS)
+    is_flat = num_rows <= max_flat_rows
+    if bins.rollup_s:
+        wrap = "{}" if is_flat else "sum({})"
+        values = [
+            f"{wrap.format(f'{name}_{part}')} AS {part}_{name}"
+            for name in names
+            for part in ("sum", "count")
+        ]
+    elif is_flat:
+        # A sample is the sum of itself; what is missing counts nothing.
+        values = [f"toFloat64({name}) AS sum_{name}" for name in names]
+    else:
+        values = [
+            f"sum(toFloat64({name})) AS sum_{name}, count({name}) AS count_{name}" for name in names
+        ]
     # The names are those of columns that were checked; they are the only text put into the query.
+    sql = _SELECT.substitute(
+        values=", ".join(values), grouping="" if is_flat else "GROUP BY row, bin"
+    )
     parameters = {
-        "gpus": gpus,
+        "table": f"gpu_samples_{bins.rollup_s}s" if bins.rollup_s else "gpu_samples",
+        "gpus": list(rows),
+        "rows": list(rows.values()),
         "start_ns": bins.start_ns,
         "end_ns": bins.end_ns,
         "bin_ns": bins.bin_ns,
     }
-    if not bins.rollup_s:
-        values = ", ".join(f"avg(toFloat64({name})) AS value_{name}" for name in names)
-        return pool.query(_RAW.substitute(values=values), parameters)
-    values = ", ".join(f"sum({name}_sum) / sum({name}_count) AS value_{name}" for name in names)
-    table = f"gpu_samples_{bins.rollup_s}s"
-    return pool.query(_ROLLUP.substitute(values=values), {**parameters, "table": table})
+    return pool.query(sql, parameters)
 
 
-def _fill(values: NDArray[np.float32], rows: Mapping[str, int], table: pa.Table, name: str) -> None:
-    gpus = table["gpu_uuid"].combine_chunks().dictionary_encode()
-    row_of_code = np.array([rows[str(gpu)] for gpu in gpus.dictionary.to_pylist()], dtype=np.intp)
-    if row_of_code.size:
-        codes = gpus.indices.to_numpy(zero_copy_only=False)
-        values[row_of_code[codes], table["bin"].to_numpy()] = table[f"value_{name}"].to_numpy()
+def _fill(values: NDArray[np.float32], table: pa.Table, name: str) -> None:
+    """Put the means of a field into its cells."""
+    num_bins = values.shape[1]
+    cells = table["row"].to_numpy().astype(np.int64) * num_bins + table["bin"].to_numpy()
+    sums = table[f"sum_{name}"].to_numpy()
+    known = np.isfinite(sums)
+    counts = None
+    if f"count_{name}" in table.column_names:
+        counts = table[f"count_{name}"].to_numpy()
+        known &= counts > 0
+        counts = counts[known]
+    totals = np.bincount(cells[known], sums[known], values.size)
+    numbers = np.bincount(cells[known], counts, values.size)
+    filled = numbers > 0
+    flat = values.reshape(-1)
+    flat[filled] = totals[filled] / numbers[filled]
 
 
 def _divide_up(dividend: int, divisor: int) -> int:

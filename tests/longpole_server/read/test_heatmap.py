@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from longpole_server.errors import BadRequestError
 from longpole_server.model.gpu import GpuHeatmap, RunGpu
 from longpole_server.model.records import GpuSample, Records
-from longpole_server.read.heatmap import plan_bins
+from longpole_server.read.heatmap import get_heatmaps, plan_bins
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS, SECOND_NS
 
@@ -78,6 +78,21 @@ def test_a_field_without_rollups_is_read_from_samples(opened: OpenedStore, bins:
     values = read(opened, bins, "temperature_celsius").values
     assert np.all(values[0] == 50.0)
     assert np.all(np.isnan(values[1]))
+
+
+@pytest.mark.parametrize("seconds", [SECONDS, 450, 3])
+@pytest.mark.parametrize("bins", [600, 90, 60, 7, 2])
+@pytest.mark.parametrize("field", ["utilization_ratio", "temperature_celsius"])
+def test_what_is_added_up_here_or_in_the_database_is_the_same(
+    opened: OpenedStore, field: str, bins: int, seconds: int
+) -> None:
+    end_ns = BASE_NS + seconds * SECOND_NS
+    here, there = (
+        get_heatmaps(opened.pool, LANES, (field,), BASE_NS, end_ns, bins, max_flat_rows)[field]
+        for max_flat_rows in (1 << 40, 0)
+    )
+    assert (here.start_ns, here.bin_ns, here.lanes) == (there.start_ns, there.bin_ns, there.lanes)
+    np.testing.assert_allclose(here.values, there.values, rtol=1e-6)
 
 
 def test_lanes_keep_their_order_and_may_repeat_or_be_silent(opened: OpenedStore) -> None:
