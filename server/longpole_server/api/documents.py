@@ -23,6 +23,7 @@ from longpole_server.model.step import (
     Gap,
     Note,
     OutsideStage,
+    StageEnergy,
     StageLane,
     StageTime,
     Step,
@@ -97,6 +98,7 @@ class StepDetailDocument(StepDocument):
         long_tail: What waiting for its last samples costs: the share of slots that stood empty
             and its GPU-seconds, by replica, group and activity; what stopping at 80, 90 and 95 %
             of the samples would have saved; how time and tokens spread. Null when not known.
+        energy: Joules by stage and role, from the GPUs' counters.
         long_tail_reason: Why it is not known.
     """
 
@@ -111,6 +113,7 @@ class StepDetailDocument(StepDocument):
     usual_s: float | None
     long_tail: StepTail | None
     long_tail_reason: str | None
+    energy: Sequence[StageEnergy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,6 +389,7 @@ def describe_step_detail(detail: StepDetail) -> StepDetailDocument:
         usual_s=detail.usual_s,
         long_tail=detail.long_tail,
         long_tail_reason=detail.long_tail_reason,
+        energy=detail.energy,
     )
 
 

@@ -125,6 +125,20 @@ class SyncPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class StageEnergy:
+    """What the GPUs of a role took in a stage's windows, by their drivers' counters.
+
+    Attributes:
+        energy_joules: Of all of them; None where some do not tell.
+    """
+
+    stage: str
+    role: str
+    gpu_count: int
+    energy_joules: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class StageLane:
     """A stage window of another process than the ledger's: shown as a lane, never added.
 

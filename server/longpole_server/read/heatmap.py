@@ -25,7 +25,8 @@ _ROLLUPS_S = ((60, 120), (10, 10))
 GPU_FIELDS = tuple(
     field.name
     for field in fields(GpuSample)
-    if field.name not in ("host", "gpu_uuid", "gpu_index", "ts_ns", "model")
+    if field.name
+    not in ("host", "gpu_uuid", "gpu_index", "ts_ns", "model", "parent_uuid", "mig_profile")
 )
 ROLLUP_FIELDS = (
     "utilization_ratio",

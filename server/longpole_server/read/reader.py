@@ -19,6 +19,7 @@ from longpole_server.read import (
     discovery,
     distributions,
     engines,
+    gpu_energy,
     gpus,
     heatmap,
     object_stores,
@@ -256,6 +257,12 @@ class Reader:
     def get_gpu_minutes(self, since_ns: int) -> Mapping[tuple[str, str], GpuMinute]:
         """Return what each GPU did since a time, by node and uuid."""
         return cluster.get_gpu_minutes(self._pool, since_ns)
+
+    def read_energy(
+        self, gpu_uuids: Sequence[str], moments_ns: Sequence[int]
+    ) -> Mapping[tuple[str, int], float]:
+        """Return joules by GPU and moment, of which only differences mean something."""
+        return gpu_energy.read_energy(self._pool, gpu_uuids, moments_ns)
 
     def list_gpu_work(
         self,

@@ -49,7 +49,7 @@ def average_windows(step: Step, heatmaps: Mapping[str, GpuHeatmap]) -> tuple[Gpu
                 for field, heatmap in heatmaps.items()
             },
         )
-        for name, windows in _windows_of(step).items()
+        for name, windows in windows_of(step).items()
         for role in sorted(set(roles.tolist()))
     )
 
@@ -78,7 +78,7 @@ def _describe(lane: RunGpu, work: GpuWork | None) -> GpuFacts:
     )
 
 
-def _windows_of(step: Step) -> dict[str, list[Interval]]:
+def windows_of(step: Step) -> dict[str, list[Interval]]:
     """Return when each stage ran, and when none did, where there are any windows."""
     windows = {stage.stage: union(stage.windows) for stage in step.stages if stage.windows}
     if windows and step.end_ns is not None:

@@ -17,7 +17,7 @@ from longpole_server.model.discovery import Registration, ScrapeTarget, Scraping
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
-from longpole_server.model.step import Gap, StageLane, Step, SyncPhase
+from longpole_server.model.step import Gap, StageEnergy, StageLane, Step, SyncPhase
 from longpole_server.model.storage import StorageReport
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service.alerts_interface import Alerts
@@ -36,6 +36,7 @@ class StepDetail:
         previous, following: Numbers of the neighbouring steps that exist, None at an end.
         usual_s: Median seconds of the run's closed steps.
         long_tail: What waiting for its last samples costs; None with the reason why not known.
+        energy: By stage and role, where GPUs tell it.
     """
 
     step: Step
@@ -50,6 +51,7 @@ class StepDetail:
     usual_s: float | None
     long_tail: StepTail | None = None
     long_tail_reason: str | None = None
+    energy: tuple[StageEnergy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

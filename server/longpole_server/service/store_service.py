@@ -53,6 +53,7 @@ from longpole_server.service.interface import (
 )
 from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader
+from longpole_server.service.stage_energy import list_moments, sum_energy
 from longpole_server.service.step_tables import StepTables, select
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
@@ -175,6 +176,11 @@ class StoreService:
             usual_s=usual.median_s if usual else None,
             long_tail=long_tail,
             long_tail_reason=long_tail_reason,
+            energy=sum_energy(
+                found,
+                gpus,
+                self._reader.read_energy([gpu.gpu_uuid for gpu in gpus], list_moments(found)),
+            ),
         )
 
     def list_trajectories(

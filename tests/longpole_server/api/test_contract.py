@@ -35,7 +35,7 @@ STAGE_KEYS = keys(
 )
 STEP_DETAIL_KEYS = STEP_KEYS | keys(
     "gaps gpus replicas lanes sync_phases diagnosis previous following usual_s "
-    "long_tail long_tail_reason"
+    "long_tail long_tail_reason energy"
 )
 TRAJECTORY_KEYS = keys(
     "run_id attempt trajectory_id step phase group_id start_ns end_ns duration_s "
@@ -438,6 +438,7 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "OutsideStage": keys("stage duration_s start_ns end_ns"),
         "Gap": keys("start_ns end_ns stage role gpu_count gpu_seconds"),
         "StageLane": keys("stage role host pid start_ns end_ns is_estimate"),
+        "StageEnergy": keys("stage role gpu_count energy_joules"),
         "SyncPhase": keys("phase start_ns end_ns"),
         "NoteDocument": keys("code severity summary metric from to"),
         "ImportDocument": keys("run_id batch_id num_steps is_derived"),

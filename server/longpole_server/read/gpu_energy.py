@@ -1,0 +1,51 @@
+"""Energy that GPUs had taken at certain moments, from the counters that their drivers keep."""
+
+from collections.abc import Mapping, Sequence
+
+from longpole_server.read.pool import ClientPool, make_rows
+
+# A moment is told by the sample before it, and the power of that.
+_NEAR_NS = 3_000_000_000
+_NS_PER_S = 1e9
+_ENERGY = """
+SELECT gpu_uuid, moment, argMax(energy, at), argMax(power, at), max(at)
+FROM (
+    SELECT
+        gpu_uuid,
+        toUnixTimestamp64Nano(ts_ns) AS at,
+        toFloat64(energy_joules) AS energy,
+        toFloat64(power_watts) AS power,
+        arrayJoin(
+            arrayFilter(each -> at <= each AND at > each - {near_ns:Int64}, {moments:Array(Int64)})
+        ) AS moment
+    FROM gpu_samples
+    WHERE ts_ns > fromUnixTimestamp64Nano({first_ns:Int64})
+      AND ts_ns <= fromUnixTimestamp64Nano({last_ns:Int64})
+      AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
+      AND gpu_uuid IN {gpus:Array(String)}
+      AND energy_joules IS NOT NULL
+)
+GROUP BY gpu_uuid, moment
+"""
+
+
+def read_energy(
+    pool: ClientPool, gpu_uuids: Sequence[str], moments_ns: Sequence[int]
+) -> Mapping[tuple[str, int], float]:
+    """Return joules by GPU and moment; moments without a sample within 3 s are left out.
+
+    Only differences mean something: each driver counts from its own beginning.
+    """
+    if not gpu_uuids or not moments_ns:
+        return {}
+    parameters = {
+        "gpus": list(gpu_uuids),
+        "moments": sorted(set(moments_ns)),
+        "near_ns": _NEAR_NS,
+        "first_ns": min(moments_ns) - _NEAR_NS,
+        "last_ns": max(moments_ns),
+    }
+    found: dict[tuple[str, int], float] = {}
+    for uuid, moment, joules, watts, at_ns in make_rows(pool.query(_ENERGY, parameters)):
+        found[uuid, moment] = joules + (watts or 0.0) * (moment - at_ns) / _NS_PER_S
+    return found

@@ -1,0 +1,26 @@
+import pytest
+
+from longpole_server.model.records import GpuSample, Records
+from support.store_opening import OpenedStore
+
+NS = 10**9
+BASE = 1_700_000_000 * NS
+
+
+def test_energy_at_a_moment_is_the_counters_and_the_power_since(opened: OpenedStore) -> None:
+    samples = [
+        GpuSample("node", "GPU-0", 0, BASE + at_s * NS, energy_joules=joules, power_watts=watts)
+        for at_s, joules, watts in ((0, 1000.0, 100.0), (1, 1100.0, 500.0), (2, 1600.0, None))
+    ]
+    samples.append(GpuSample("node", "GPU-1", 1, BASE, energy_joules=None, power_watts=100.0))
+    opened.writer.write(Records(gpu_samples=samples), "energy")
+    moments = [BASE, BASE + NS + NS // 2, BASE + 4 * NS, BASE + 9 * NS]
+    found = opened.reader.read_energy(["GPU-0", "GPU-1"], moments)
+    assert found == pytest.approx(
+        {
+            ("GPU-0", BASE): 1000.0,
+            ("GPU-0", BASE + NS + NS // 2): 1350.0,
+            ("GPU-0", BASE + 4 * NS): 1600.0,
+        }
+    )
+    assert opened.reader.read_energy([], moments) == {}
