@@ -232,7 +232,7 @@ def _build(
             otlp_routes=otlp_routes,
             check_ready=lambda: _check_ready(reader, spool, alert_desk),
             collect_metrics=lambda: [
-                *_collect_metrics(pipeline, normalizer, closer, joiner, spool),
+                *_collect_metrics(pipeline, normalizer, closer, joiner, spool, writer),
                 *_collect_alert_metrics(alert_desk),
                 *_collect_disk_metrics(config.data_dir),
             ],
@@ -339,6 +339,7 @@ def _collect_metrics(
     closer: StepCloser,
     joiner: GpuJoiner,
     spool: Spool,
+    writer: SerialWriter,
 ) -> list[OwnMetric]:
     ingest, closing = pipeline.stats, closer.stats
     counters = {
@@ -353,6 +354,10 @@ def _collect_metrics(
         "ingest_known_elsewhere": (
             "requests that another server had stored",
             ingest.num_known_elsewhere,
+        ),
+        "ingest_known_samples": (
+            "samples of GPUs and nodes that were stored already",
+            writer.num_left_out,
         ),
         "ingest_refused_spans": (
             "spans of runs whose times make no window",

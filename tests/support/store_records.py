@@ -1,6 +1,6 @@
 """Records for tests of the store: deterministic batches, and strategies for any record."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, get_args, get_type_hints
 
 from hypothesis import strategies as st
@@ -70,7 +70,7 @@ def make_batch(number: int, rows: int = 8, run_id: str = "run", host: str = "nod
         batch.stage_spans.append(
             StageSpan(run_id, 1, number, "gen", "rl.sample", start_ns, start_ns + 1, "t", f"{row}")
         )
-        batch.raw_spans.append(make_raw_span(start_ns))
+        batch.raw_spans.append(replace(make_raw_span(start_ns), trace_id=run_id))
     return batch
 
 

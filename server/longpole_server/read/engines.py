@@ -28,7 +28,7 @@ FROM (
             if(value >= before, value - before, value)
         ) AS increase,
         lagInFrame(value, 1, value) OVER series_in_time AS before
-    FROM engine_samples
+    FROM engine_samples FINAL
     WHERE run_id = {run_id:String} AND attempt = {attempt:Int64}
       AND extract(name, '^[^{]+') IN {names:Array(String)}
       AND ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})

@@ -192,6 +192,8 @@ def make_settings(limits: QueryLimits) -> Mapping[str, Setting]:
         "allow_ddl": 0,
         "log_comment": _MARK,
         "allow_introspection_functions": 0,
+        # A row counts once however often it was sent, whether or not `FINAL` was asked for.
+        "final": 1,
         "output_format_arrow_string_as_string": 1,
         "readonly": 1,
     }

@@ -47,7 +47,9 @@ _CONDITIONS: Mapping[str, str] = MappingProxyType(
 )
 RUN_TABLES = tuple(_CONDITIONS)
 # Without versions of a row; the others are asked for the valid one.
-APPENDED = frozenset({"gpu_samples", "host_samples", "otel_traces"})
+_APPENDED = frozenset({"gpu_samples", "host_samples"})
+# Found by the run's time: their rows belong to no run alone, or are found by it slowly.
+_BY_TIME = _APPENDED | {"otel_traces"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def read_slice(pool: ClientPool, run_id: str, piece: Slice) -> bytes:
 def _slice(pool: ClientPool, table: str, parameters: Mapping[str, object]) -> Iterable[Slice]:
     column = TIME_COLUMNS[table]
     within = ""
-    if table in APPENDED:
+    if table in _BY_TIME:
         within = (
             f" AND {column} >= fromUnixTimestamp64Nano({{since_ns:Int64}}, 'UTC')"
             f" AND {column} <= fromUnixTimestamp64Nano({{until_ns:Int64}}, 'UTC')"
@@ -131,4 +133,4 @@ def _make_slice(table: str, first: int, last: int, rows: int) -> Slice:
 
 
 def _source(table: str) -> str:
-    return table if table in APPENDED else f"{table} FINAL"
+    return table if table in _APPENDED else f"{table} FINAL"

@@ -15,7 +15,7 @@ WHERE run_id = {run_id:String} AND (attempt, step) IN {steps:Array(Tuple(Int64, 
 ORDER BY attempt, step, name
 """
 _METRICS = """
-SELECT name, step, ts_ns, value FROM metric_points FINAL
+SELECT name, step, ts_ns, value FROM metric_series FINAL
 WHERE run_id = {run_id:String} AND name IN {names:Array(String)}
 ORDER BY name, step, attempt DESC
 LIMIT 1 BY name, step

@@ -23,6 +23,11 @@ class SerialWriter:
         self._check = check
         self._lock = threading.Lock()
 
+    @property
+    def num_left_out(self) -> int:
+        """Samples that were stored already, as `Writer.num_left_out`."""
+        return self._writer.num_left_out
+
     def write(self, records: Records, token: str) -> None:
         """Insert a batch as `Writer.write` does.
 

@@ -5,9 +5,9 @@
 
 import hashlib
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -17,20 +17,19 @@ import pyarrow.parquet as pq
 from longpole_server.errors import BadRequestError
 from longpole_server.store.client import WRITE_SETTINGS, Client
 from longpole_server.store.columns import TEXT_MAP
+from longpole_server.store.known_samples import SAMPLE_TABLES, KnownSamples
+from longpole_server.store.location import StoreConfig
+from longpole_server.store.retention import read_retention
 from longpole_server.store.store import Store
 from longpole_server.store.times import TIME_COLUMNS
+from longpole_server.store.writer import insert_samples
 
 _MAX_ROWS = 5_000_000
 _MAX_BYTES = 4 << 30
 _RUN_ATTRIBUTE = "rl.run.id"
-# Tables that do not replace rows: what is there already is left out.
-_IDENTITIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "gpu_samples": ("host", "gpu_uuid", "ts_ns"),
-        "host_samples": ("host", "ts_ns"),
-        "otel_traces": ("TraceId", "SpanId", "Timestamp"),
-    }
-)
+_MINUTE_NS = 60 * 10**9
+# How spans are told apart: those that are there are left out, so that what is new can be counted.
+_SPAN_IDENTITY = ("TraceId", "SpanId", "Timestamp")
 
 
 class Arrivals:
@@ -38,10 +37,16 @@ class Arrivals:
 
     Args:
         client: May write; closed with this.
+        config: Where the store is.
+        clock_ns: UTC nanoseconds.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self, client: Client, config: StoreConfig, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         self._client = client
+        self._config = config
+        self._clock_ns = clock_ns
         # Between looking at what is there and adding to it nobody else may add.
         self._lock = threading.Lock()
 
@@ -64,11 +69,9 @@ class Arrivals:
         with self._lock:
             rows = self._fit(table, rows)
             rows = _assign(rows, run_id)
-            if table in _IDENTITIES:
-                rows = self._drop_known(table, rows)
-            if rows.num_rows:
-                token = f"arrival/{run_id}/{table}/{_hash(file)}/{rows.num_rows}"
-                self._client.insert(table, rows, token)
+            rows = self._drop_known(table, rows)
+            token = f"arrival/{run_id}/{table}/{_hash(file)}/{rows.num_rows}"
+            insert_samples(self._client, table, rows, token)
         return rows.num_rows
 
     def close(self) -> None:
@@ -91,25 +94,65 @@ class Arrivals:
             raise BadRequestError(f"the rows are not those of {table}: {error}") from error
 
     def _drop_known(self, table: str, rows: pa.Table) -> pa.Table:
-        time = TIME_COLUMNS[table]
+        if table == "gpu_samples":
+            rows = self._drop_rolled_up(rows)
+        if table in SAMPLE_TABLES:
+            return KnownSamples(self._client, in_order=False).leave_out(table, rows)
+        return self._drop_known_spans(rows) if table == "otel_traces" else rows
+
+    def _drop_known_spans(self, rows: pa.Table) -> pa.Table:
         if not rows.num_rows:
             return rows
-        times_ns = [value or 0 for value in rows[time].cast(pa.int64()).to_pylist()]
-        identity = _IDENTITIES[table]
+        first, last = _find_span(rows, TIME_COLUMNS["otel_traces"])
         known = self._client.query(
-            f"SELECT {', '.join(identity)} FROM {table}"  # noqa: S608 - known names
-            f" WHERE {time} >= fromUnixTimestamp64Nano({{first:Int64}}, 'UTC')"
-            f" AND {time} <= fromUnixTimestamp64Nano({{last:Int64}}, 'UTC')",
-            {"first": min(times_ns), "last": max(times_ns)},
+            f"SELECT {', '.join(_SPAN_IDENTITY)} FROM otel_traces"  # noqa: S608 - known names
+            " WHERE Timestamp >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')"
+            " AND Timestamp <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')",
+            {"first": first, "last": last},
         )
-        seen = _identify(known, identity)
-        fresh = pc.invert(pc.is_in(_identify(rows, identity), value_set=seen))
+        seen = _identify(known, _SPAN_IDENTITY)
+        fresh = pc.invert(pc.is_in(_identify(rows, _SPAN_IDENTITY), value_set=seen))
         return rows.filter(fresh)
+
+    def _drop_rolled_up(self, rows: pa.Table) -> pa.Table:
+        """Leave out samples too old to be kept whose minutes the rollup has: they were counted."""
+        keep_s = read_retention(self._client, self._config).get("gpu_samples")
+        if keep_s is None or not rows.num_rows:
+            return rows
+        limit_ns = self._clock_ns() - keep_s * 10**9
+        first, last = _find_span(rows, "ts_ns")
+        if first >= limit_ns:
+            return rows
+        rolled = self._client.query(
+            "SELECT DISTINCT gpu_uuid, intDiv(toUnixTimestamp64Nano(ts_ns), {minute:Int64}) AS at"
+            " FROM gpu_samples_60s"
+            " WHERE ts_ns >= fromUnixTimestamp64Nano({first:Int64}, 'UTC')"
+            " AND ts_ns <= fromUnixTimestamp64Nano({last:Int64}, 'UTC')",
+            {
+                "minute": _MINUTE_NS,
+                "first": first - _MINUTE_NS,
+                "last": min(last, limit_ns),
+            },
+        )
+        counted = set(
+            zip(rolled.column("gpu_uuid").to_pylist(), rolled.column("at").to_pylist(), strict=True)
+        )
+        times = rows["ts_ns"].cast(pa.int64()).to_pylist()
+        keep = [
+            ts_ns >= limit_ns or (gpu, ts_ns // _MINUTE_NS) not in counted
+            for gpu, ts_ns in zip(rows["gpu_uuid"].to_pylist(), times, strict=True)
+        ]
+        return rows.filter(pa.array(keep, pa.bool_()))
 
 
 def open_arrivals(store: Store) -> Arrivals:
     """Return what takes rows for a store; its owner closes it before the store."""
-    return Arrivals(store.new_limited_client(WRITE_SETTINGS))
+    return Arrivals(store.new_limited_client(WRITE_SETTINGS), store.config)
+
+
+def _find_span(rows: pa.Table, column: str) -> tuple[int, int]:
+    times_ns = [value or 0 for value in rows[column].cast(pa.int64()).to_pylist()]
+    return min(times_ns), max(times_ns)
 
 
 def _identify(rows: pa.Table, identity: tuple[str, ...]) -> "pa.ChunkedArray[Any]":

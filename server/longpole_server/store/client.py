@@ -51,6 +51,8 @@ WRITE_SETTINGS: Mapping[str, Setting] = {
     "deduplicate_blocks_in_dependent_materialized_views": 1,
     "max_insert_threads": 1,
     "max_partitions_per_insert_block": 0,
+    # Few rows of a block replace each other: looking for them costs more than the insert.
+    "optimize_on_insert": 0,
     "output_format_arrow_string_as_string": 1,
 }
 
@@ -71,6 +73,8 @@ _PORTS: Mapping[str, int] = MappingProxyType({"http": 8123, "https": 8443})
 _CONNECT_TIMEOUT_S = 5
 # Longer than any query may run.
 _ANSWER_TIMEOUT_S = 60
+# Longer than a migration takes that makes a large table anew.
+MIGRATION_TIMEOUT_S = 6 * 3_600
 
 
 class EscapedText(DT64Param):
@@ -222,10 +226,14 @@ class Connector:
         client.use(database or self._config.database)
         return client
 
-    def connect_bare(self, settings: Mapping[str, Setting]) -> Client:
+    def connect_bare(
+        self, settings: Mapping[str, Setting], answer_timeout_s: int = _ANSWER_TIMEOUT_S
+    ) -> Client:
         """Open a connection to no database in particular. Raises as `connect`."""
         with translating("opening"):
-            driver = _open_driver(self._config, {**self._settings, **settings}, self._sockets)
+            driver = _open_driver(
+                self._config, {**self._settings, **settings}, self._sockets, answer_timeout_s
+            )
             return Client(driver, is_embedded=self._config.url is None)
 
 
@@ -277,7 +285,10 @@ def _open_sockets(config: StoreConfig) -> PoolManager:
 
 
 def _open_driver(
-    config: StoreConfig, settings: Mapping[str, Setting], sockets: PoolManager | None
+    config: StoreConfig,
+    settings: Mapping[str, Setting],
+    sockets: PoolManager | None,
+    answer_timeout_s: int,
 ) -> "Driver":
     if config.url is not None:
         return clickhouse_connect.get_client(
@@ -287,7 +298,7 @@ def _open_driver(
             # A session would make concurrent queries of one client fail, and tie it to one node.
             autogenerate_session_id=False,
             connect_timeout=_CONNECT_TIMEOUT_S,
-            send_receive_timeout=_ANSWER_TIMEOUT_S,
+            send_receive_timeout=answer_timeout_s,
         )
     assert config.directory is not None  # noqa: S101 - the configuration checked it
     options = {

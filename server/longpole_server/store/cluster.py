@@ -42,7 +42,7 @@ _EMBEDDED_CLUSTER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class LocalTable:
-    """A table that holds rows, with its columns."""
+    """A table that holds rows, or feeds those that do, with its columns."""
 
     name: str
     columns: tuple[str, ...]
@@ -94,7 +94,7 @@ def render_distributed(config: StoreConfig, table: LocalTable, dialect: Dialect)
 
 
 def list_tables(client: Client, database: str) -> list[LocalTable]:
-    """Return the tables of a database that hold rows.
+    """Return the tables of a database that hold rows, or feed those that do.
 
     Raises:
         StoreError: The database failed.
@@ -102,7 +102,8 @@ def list_tables(client: Client, database: str) -> list[LocalTable]:
     answer = client.query(
         "SELECT table, groupArray(name) AS columns FROM system.columns"
         " WHERE database = {database:String} AND table IN (SELECT name FROM system.tables"
-        " WHERE database = {database:String} AND engine LIKE '%MergeTree')"
+        " WHERE database = {database:String}"
+        " AND (engine LIKE '%MergeTree' OR engine = 'Null'))"
         " GROUP BY table ORDER BY table",
         {"database": database},
     )

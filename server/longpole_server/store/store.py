@@ -8,6 +8,7 @@ from longpole_server.errors import StoreError
 from longpole_server.store import migrations
 from longpole_server.store.alerts import AlertWriter
 from longpole_server.store.client import (
+    MIGRATION_TIMEOUT_S,
     READ_SETTINGS,
     WRITE_SETTINGS,
     Client,
@@ -21,6 +22,7 @@ from longpole_server.store.cluster import (
     distribute,
     render_database,
 )
+from longpole_server.store.known_samples import KnownSamples
 from longpole_server.store.location import StoreConfig
 from longpole_server.store.lock import DirectoryLock
 from longpole_server.store.writer import Writer
@@ -52,7 +54,7 @@ class Store:
         self._connector = connector
         self._client = client
         self._lock = lock
-        self._writer = Writer(client)
+        self._writer = Writer(client, KnownSamples(client))
 
     @property
     def writer(self) -> Writer:
@@ -147,19 +149,23 @@ def _prepare_schema(config: StoreConfig, connector: Connector) -> None:
 def _connect_first(config: StoreConfig, connector: Connector) -> Client:
     """Connect; an external database that is not there yet is waited for."""
     if config.url is None:
-        return connector.connect_bare(WRITE_SETTINGS)
+        return _connect_patiently(connector)
     deadline_s = time.monotonic() + config.start_timeout_s
     while (client := _try_to_connect(connector)) is None:
         if time.monotonic() + _RETRY_S > deadline_s:
-            return connector.connect_bare(WRITE_SETTINGS)
+            return _connect_patiently(connector)
         time.sleep(_RETRY_S)
     return client
+
+
+def _connect_patiently(connector: Connector) -> Client:
+    return connector.connect_bare(WRITE_SETTINGS, MIGRATION_TIMEOUT_S)
 
 
 def _try_to_connect(connector: Connector) -> Client | None:
     """Return None when nobody answers; an answer that is a refusal is final."""
     try:
-        return connector.connect_bare(WRITE_SETTINGS)
+        return _connect_patiently(connector)
     except StoreError as error:
         if any(word in error.message for word in _FINAL):
             raise

@@ -147,3 +147,17 @@ TABLES: Mapping[str, Table] = MappingProxyType(
 )
 RUN_GPUS = _table_of("run_gpus", RunGpu)
 SCRAPE_TARGETS = _table_of("scrape_targets", ScrapeTarget)
+# What the rollups of GPU samples are made of: it keeps nothing itself.
+GPU_FEED = "gpu_samples_feed"
+GPU_FEED_COLUMNS = (
+    "host",
+    "gpu_uuid",
+    "gpu_index",
+    "ts_ns",
+    "utilization_ratio",
+    "sm_active_ratio",
+    "tensor_active_ratio",
+    "dram_active_ratio",
+    "memory_used_bytes",
+    "power_watts",
+)

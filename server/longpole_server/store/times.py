@@ -19,6 +19,7 @@ TIME_COLUMNS: Mapping[str, str] = MappingProxyType(
         "host_processes": "ts_ns",
         "host_samples": "ts_ns",
         "metric_points": "ts_ns",
+        "metric_series": "ts_ns",
         "otel_traces": "Timestamp",
         "processes": "seen_ns",
         "run_activity": "last_seen_ns",
@@ -35,5 +36,5 @@ TIME_COLUMNS: Mapping[str, str] = MappingProxyType(
         "writer_terms": "renewed_ns",
     }
 )
-# Tables without a time of their own.
-TIMELESS = frozenset({"alert_rules", "schema_migrations"})
+# Tables without a time of their own, and one that passes its rows on.
+TIMELESS = frozenset({"alert_rules", "gpu_samples_feed", "schema_migrations"})

@@ -104,6 +104,9 @@ def test_a_cluster_gets_replicated_tables(migration: Migration) -> None:
         assert "$" not in statement
         assert "ON CLUSTER 'longpole'" in statement
         for engine in re.findall(r"ENGINE = (\w+)", statement):
+            # A table that keeps nothing has nothing to replicate.
+            if engine == "Null":
+                continue
             assert engine.startswith("Replicated")
             assert "replicated_deduplication_window = " in statement
             assert "non_replicated" not in statement

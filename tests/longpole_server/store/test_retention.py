@@ -62,7 +62,8 @@ def test_old_rows_go_and_young_ones_stay(store: Store, client: Client):
             "utilization_ratio": pa.array([1.0] * 3).cast(pa.decimal128(9, 4)),
         }
     )
-    client.insert("gpu_samples", rows, "rows")
+    for table in ("gpu_samples_feed", "gpu_samples"):
+        client.insert(table, rows, "rows")
     apply_retention(store, DEFAULT_RETENTION)
     for table in ("gpu_samples", "gpu_samples_10s", "gpu_samples_60s"):
         client.command(f"ALTER TABLE {table} MODIFY SETTING merge_with_ttl_timeout = 0")

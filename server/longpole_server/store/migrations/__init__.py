@@ -7,6 +7,7 @@ that was released is never edited: its checksum is recorded in `schema_migration
 """
 
 import hashlib
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow as pa
 from longpole_server.errors import StoreError
 from longpole_server.store.client import Client
 
+_log = logging.getLogger(__name__)
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _RECORD_TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations $on_cluster (
@@ -144,6 +146,7 @@ def apply_pending(
     """
     pending = list_pending(client, known, dialect)
     for migration in pending:
+        _log.info("migration %04d_%s", migration.number, migration.name)
         for statement in migration.render_statements(dialect):
             client.command(statement)
         record = pa.table(
