@@ -86,7 +86,7 @@ def test_records_come_back_equal(
 
 def identity(kind: type[Any], number: int) -> list[tuple[str, int]]:
     """A field that makes records of a kind distinct, where there is one."""
-    names = ("attempt", "gpu_index", "pid", "ts_ns")
+    names = ("attempt", "pid", "ts_ns")
     return [(name, number) for name in names if name in kind.__dataclass_fields__][:1]
 
 
