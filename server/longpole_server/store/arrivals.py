@@ -137,7 +137,7 @@ class Arrivals:
         counted = set(
             zip(rolled.column("gpu_uuid").to_pylist(), rolled.column("at").to_pylist(), strict=True)
         )
-        times = rows["ts_ns"].cast(pa.int64()).to_pylist()
+        times: list[Any] = rows["ts_ns"].cast(pa.int64()).to_pylist()
         keep = [
             ts_ns >= limit_ns or (gpu, ts_ns // _MINUTE_NS) not in counted
             for gpu, ts_ns in zip(rows["gpu_uuid"].to_pylist(), times, strict=True)

@@ -60,10 +60,11 @@ SAMPLE_TABLES: Mapping[str, SampleTable] = MappingProxyType(
             _GPU, (*_GPU, "pod_namespace", "pod_name", "container", _TIME)
         ),
         "host_samples": SampleTable((_HOST,), (_HOST, _TIME)),
+        "host_processes": SampleTable((_HOST,), (_HOST, "pid", _TIME)),
     }
 )
 # What names a thing beside its samples' identity, and is no quantity of a sample.
-_LABELS = frozenset({"gpu_index", "model"})
+LABELS = frozenset({"gpu_index", "model", "parent_uuid", "mig_profile", "title"})
 
 
 class Asks(Protocol):
@@ -181,16 +182,16 @@ class KnownSamples:
                 f" GROUP BY {', '.join(kind.key)}",
                 {"since": by_host[hosts[0]], "hosts": hosts},
             )
-            newest = answer.column("newest").cast(pa.int64()).to_pylist()
+            newest = _read_column(answer, "newest")
             for key, newest_ns in zip(_read_keys(answer, kind.key), newest, strict=True):
                 if key in since_ns:
-                    marks[key] = max(marks[key], int(newest_ns))
+                    marks[key] = max(marks[key], newest_ns)
 
     def _drop_known(
         self, table: str, kind: SampleTable, rows: pa.Table, numbers: "np.ndarray[Any, Any]"
     ) -> pa.Table:
         quantities = _list_quantities(rows, kind)
-        suspects = rows.take(pa.array(numbers))
+        suspects = rows.take(numbers)
         known = self._look_up(table, kind, suspects, quantities)
         present = {name: suspects[name].is_valid().to_pylist() for name in quantities}
         kept = np.ones(rows.num_rows, np.bool_)
@@ -233,10 +234,10 @@ class KnownSamples:
                     f" GROUP BY {', '.join(kind.identity)}",
                     {"first": first, "last": last, "hosts": some},
                 )
-                masks = answer.column("bits").to_pylist()
+                masks = _read_column(answer, "bits")
                 for identity, mask in zip(_read_keys(answer, kind.identity), masks, strict=True):
                     if identity in wanted:
-                        known[identity] = known.get(identity, 0) | int(mask)
+                        known[identity] = known.get(identity, 0) | mask
         return known
 
 
@@ -254,8 +255,8 @@ def _list_spans(times: "np.ndarray[Any, np.dtype[np.int64]]") -> list[tuple[int,
 def _span_keys(rows: pa.Table, key: tuple[str, ...]) -> dict[_Identity, tuple[int, int]]:
     """Return the oldest and the newest time of each key."""
     spans = rows.group_by(list(key)).aggregate([(_TIME, "min"), (_TIME, "max")])
-    oldest = spans[f"{_TIME}_min"].cast(pa.int64()).to_pylist()
-    newest = spans[f"{_TIME}_max"].cast(pa.int64()).to_pylist()
+    oldest = _read_column(spans, f"{_TIME}_min")
+    newest = _read_column(spans, f"{_TIME}_max")
     return dict(zip(_read_keys(spans, key), zip(oldest, newest, strict=True), strict=True))
 
 
@@ -270,7 +271,7 @@ def _find_repeats(
 
 
 def _list_quantities(rows: pa.Table, kind: SampleTable) -> list[str]:
-    return [name for name in rows.column_names if name not in {*kind.identity, *_LABELS}]
+    return [name for name in rows.column_names if name not in {*kind.identity, *LABELS}]
 
 
 def _erase(rows: pa.Table, erased: Mapping[str, Sequence[int]]) -> pa.Table:
@@ -289,8 +290,8 @@ def _read_keys(rows: pa.Table, names: tuple[str, ...]) -> Iterator[_Identity]:
     return zip(*columns, strict=True)
 
 
-def _read_column(rows: pa.Table, name: str) -> list[object]:
-    column = rows[name]
+def _read_column(rows: pa.Table, name: str) -> list[Any]:
+    column: Any = rows[name]
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     return column.to_pylist()

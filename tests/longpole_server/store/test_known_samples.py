@@ -20,7 +20,7 @@ from longpole_server.model.records import (
     HostSample,
     Records,
 )
-from longpole_server.store.known_samples import KnownSamples
+from longpole_server.store.known_samples import LABELS, SAMPLE_TABLES, KnownSamples
 from longpole_server.store.writer import Inserter, Writer
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS, SECOND_NS
@@ -102,7 +102,7 @@ def make_records(host: str, send: Send) -> Records:
 
 
 def count(opened: OpenedStore, sql: str, host: str) -> dict[Any, int]:
-    table = opened.client.query(sql, {"host": host})
+    table: Any = opened.client.query(sql, {"host": host})
     *keys, numbers = (column.to_pylist() for column in table.columns)
     return dict(zip(zip(*keys, strict=True), map(int, numbers), strict=True))
 
@@ -176,6 +176,23 @@ def test_whatever_is_sent_again_counts_once(opened: OpenedStore, script: list[Se
             known = KnownSamples(client)
         Writer(client, known).write(records, token)
     check(opened, host, script)
+
+
+def test_what_is_no_quantity_is_always_told(opened: OpenedStore) -> None:
+    for table, kind in SAMPLE_TABLES.items():
+        nullable = {
+            str(name)
+            for name in opened.client.query(
+                "SELECT name FROM system.columns WHERE database = 'longpole'"
+                " AND table = {table:String} AND type LIKE '%Nullable%'",
+                {"table": table},
+            )
+            .column(0)
+            .to_pylist()
+        }
+        others = set(opened.client.query(f"SELECT * FROM {table} LIMIT 0").column_names) - nullable
+        assert others <= {*kind.identity, *LABELS}, table
+        assert not nullable & set(kind.identity), table
 
 
 def make_steady(host: str, first: int, seconds: int) -> Records:

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from longpole_server.store.client import (
     connect,
     create_database,
 )
+from longpole_server.store.known_samples import KnownSamples
 from longpole_server.store.migrations import (
     ONE_NODE,
     Dialect,
@@ -21,8 +23,9 @@ from longpole_server.store.migrations import (
     list_pending,
     load_migrations,
 )
+from longpole_server.store.tables import TABLES
 from longpole_server.store.writer import Writer
-from support.store_records import make_batch
+from support.store_records import SECOND_NS, make_batch
 
 CLUSTER = Dialect(
     replicated="Replicated",
@@ -115,3 +118,39 @@ def test_a_cluster_gets_replicated_tables(migration: Migration) -> None:
 def test_an_unknown_variable_is_an_error() -> None:
     with pytest.raises(KeyError):
         Migration(1, "bad", "SELECT $unknown;").render_statements(ONE_NODE)
+
+
+def test_what_an_older_store_holds_is_kept_and_stored_once_from_now_on(client: Client) -> None:
+    before = [each for each in load_migrations() if each.number < 14]
+    apply_pending(client, before)
+    batch = make_batch(0)
+    for table in ("gpu_samples", "metric_points", "raw_spans"):
+        rows = TABLES[table].make_rows(getattr(batch, table))
+        # Sent twice under two ids, as the older one kept it.
+        for token in ("first", "second"):
+            client.insert(TABLES[table].name, rows, token)
+    ahead = replace(batch.gpu_samples[0], ts_ns=4_000_000_000 * SECOND_NS, gpu_uuid="GPU-ahead")
+    client.insert("gpu_samples", TABLES["gpu_samples"].make_rows([ahead]), "ahead")
+    # A crash may come between a statement and the record of it: all of them twice.
+    for migration in load_migrations()[len(before) :]:
+        for statement in migration.render_statements(ONE_NODE):
+            client.command(statement)
+    apply_pending(client)
+    assert count(client, "otel_traces FINAL") == 8
+    assert count(client, "metric_series FINAL") == 8
+    assert count(client, "gpu_samples") == 17
+    assert count(client, "gpu_latest FINAL") == 9
+    assert count(client, "gpu_latest FINAL WHERE ts_ns > now64(9)") == 0
+    writer = Writer(client, KnownSamples(client))
+    writer.write(Records(gpu_samples=batch.gpu_samples, raw_spans=batch.raw_spans), "third")
+    assert count(client, "gpu_samples") == 17
+    assert count(client, "otel_traces FINAL") == 8
+    writer.write(make_batch(1), "new")
+    assert count(client, "gpu_samples") == 25
+    assert count(client, "metric_series FINAL") == 16
+    counted = "(SELECT utilization_ratio_count AS n FROM gpu_samples_10s) ARRAY JOIN range(n)"
+    assert count(client, counted) == 25
+
+
+def count(client: Client, source: str) -> int:
+    return int(client.query(f"SELECT toInt64(count()) FROM {source}").column(0)[0].as_py())

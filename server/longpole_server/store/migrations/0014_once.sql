@@ -146,7 +146,9 @@ CREATE TABLE gpu_latest_new $on_cluster (
     sm_active_ratio Nullable(Decimal(9, 4)),
     tensor_active_ratio Nullable(Decimal(9, 4)),
     power_watts Nullable(Decimal(9, 1)),
-    temperature_celsius Nullable(Decimal(9, 1))
+    temperature_celsius Nullable(Decimal(9, 1)),
+    parent_uuid LowCardinality(String),
+    mig_profile LowCardinality(String)
 ) ENGINE = ${replicated}ReplacingMergeTree(ts_ns)
 ORDER BY (gpu_uuid, host)
 SETTINGS $deduplication_window = 10000
@@ -168,5 +170,7 @@ SELECT
     sm_active_ratio,
     tensor_active_ratio,
     power_watts,
-    temperature_celsius
+    temperature_celsius,
+    parent_uuid,
+    mig_profile
 FROM gpu_samples AS sample;
