@@ -6,8 +6,9 @@
 Leaks and their look-alikes pass through the engines' own series, once with floors that are drawn
 (`leak/`) and once from engines that serve requests one by one (`field/`). Health, staleness and
 pace pass through what trainers log, in two sets that share nothing but the rules (`health/`,
-`field_health/`). Each seed draws every case anew, noise and all. Prints recall, delay in
-steps and false alarms a day by case and rule. Exits with 1 when a target is missed: recall 0.95, no
+`field_health/`); odd runs (`odd/`) have bursts, gaps, other scales, many replicas. Each seed draws
+every case anew, noise and all. Prints recall, delay in steps and false alarms a day by case and
+rule. Exits with 1 when a target is missed: recall 0.95, no
 false alarm on a benign run, and a leak that fills the pool in 200 steps told before a quarter of
 the remaining room is gone.
 
@@ -44,12 +45,14 @@ from support.alert_field_health import FIELD_HEALTH_CASES
 from support.alert_health_cases import ADVANTAGES, ENTROPY, GRAD, HEALTH_CASES, KL, LOSS, REWARD
 from support.alert_labels import Labelled, Outcome, compare_firings, judge_labelled
 from support.alert_leak_cases import LEAK_CASES
+from support.alert_odd_cases import ODD_CASES
 
 CASES = {
     **{f"leak/{name}": case for name, case in LEAK_CASES.items()},
     **{f"field/{name}": case for name, case in FIELD_CASES.items()},
     **{f"health/{name}": case for name, case in HEALTH_CASES.items()},
     **{f"field_health/{name}": case for name, case in FIELD_HEALTH_CASES.items()},
+    **{f"odd/{name}": case for name, case in ODD_CASES.items()},
 }
 MIN_RECALL = 0.95
 MAX_HEADROOM = 0.25

@@ -264,7 +264,9 @@ class Config:
     )
     alert_routes: str | None = field(
         default=None,
-        metadata=_option("routes of single channels: CHANNEL=SEVERITY:RUNS, separated by spaces"),
+        metadata=_option(
+            "routes of single channels: CHANNEL=SEVERITY:RUNS, separated by spaces; RUNS also PROJECT/*"
+        ),
     )
     alert_quiet_hours: str | None = field(
         default=None,
@@ -278,6 +280,12 @@ class Config:
     )
     log_format: str = field(
         default="text", metadata=_option("form of log lines: text, or json", parse_form)
+    )
+    alert_digest_s: float = field(
+        default=0.0,
+        metadata=_option(
+            "tell what is not critical of all runs together, once in so many seconds", parse_seconds
+        ),
     )
     ports_file: Path | None = field(
         default=None, metadata=_option("write the ports as JSON once listening", Path)

@@ -69,6 +69,7 @@ class SampleCounts:
         reward_split: Part of the variance of the rewards that lies between their two best
             groups, 0..1: 0.64 for a bell, 1 for two values. None with too few.
         reward_minority: Part of the samples in the smaller one of these groups.
+        num_unscored: Samples without a reward that were not thrown away before they had one.
     """
 
     num_samples: int
@@ -87,6 +88,7 @@ class SampleCounts:
     flight_mean: float | None = None
     reward_split: float | None = None
     reward_minority: float | None = None
+    num_unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)

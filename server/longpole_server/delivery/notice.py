@@ -94,7 +94,9 @@ def make_title(notice: Notice) -> str:
     """Return the notice in one line."""
     parts = make_parts(notice)
     what = parts[0].title if len(parts) == 1 else f"{len(parts)} alerts"
-    return f"{describe_run(notice.events[0])}: {what}"
+    runs = {event.run_id for event in notice.events}
+    whose = describe_run(notice.events[0]) if len(runs) == 1 else f"{len(runs)} runs"
+    return f"{whose}: {what}"
 
 
 def find_gravest(events: Sequence[AlertEvent]) -> Severity:
@@ -115,11 +117,12 @@ def describe_run(event: AlertEvent) -> str:
 
 def make_parts(notice: Notice) -> list[Part]:
     """Return what there is to tell: first what fires, the gravest first."""
-    groups: dict[tuple[str, bool], list[AlertEvent]] = {}
+    groups: dict[tuple[str, str, bool], list[AlertEvent]] = {}
     newest: dict[str, AlertEvent] = {event.alert_id: event for event in notice.events}
     for event in newest.values():
-        groups.setdefault((event.rule, notice.is_event_over(event)), []).append(event)
-    parts = [_make_part(notice, group, is_over) for (_, is_over), group in groups.items()]
+        key = (event.run_id, event.rule, notice.is_event_over(event))
+        groups.setdefault(key, []).append(event)
+    parts = [_make_part(notice, group, is_over) for (_, _, is_over), group in groups.items()]
     return sorted(parts, key=lambda part: (part.is_over, -_SEVERITIES.index(part.severity)))
 
 
@@ -143,6 +146,8 @@ def _make_part(notice: Notice, events: Sequence[AlertEvent], is_over: bool) -> P
         shown = ", ".join(event.entity_id for event in events[:_SHOWN_ENTITIES])
         more = f" and {len(events) - _SHOWN_ENTITIES} more" if len(events) > _SHOWN_ENTITIES else ""
         title = f"{title}: {shown}{more}"
+    if len({event.run_id for event in notice.events}) > 1:
+        title = f"{title} ({describe_run(first)})"
     prefix = "over: " if is_over else _OF_KIND.get(first.kind, "")
     return Part(
         severity=find_gravest(events),

@@ -6,7 +6,7 @@ it is given up. Fed with what is stored, it goes on after a restart where it was
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from longpole_server.delivery.routing import SEVERITIES, USUAL_ROUTING, Routing
@@ -20,6 +20,8 @@ _BLOCKING_TRIES = 5
 GIVE_UP_AFTER_S = 86_400.0
 _MAX_MESSAGES = 10_000
 _MAX_RUNS = 10_000
+# Stands for the run of what is told of several runs together.
+DIGEST = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,14 @@ class Pace:
         group_interval_s: After a message about a run the next one waits for so long, and takes with
             it all that happens meanwhile; only what is graver than what was told comes at once.
         spacing_s: Least time between two messages of a channel: Slack takes about one a second.
+        digest_s: What is not critical is gathered over all runs and told so often, in one message;
+            0 tells it run by run.
     """
 
     group_wait_s: float = 10.0
     group_interval_s: float = 120.0
     spacing_s: float = 1.1
+    digest_s: float = 0.0
 
 
 USUAL_PACE = Pace()
@@ -60,6 +65,8 @@ class ChannelRecord:
     last_delivered_ns: int | None = None
     last_error: str | None = None
     last_error_ns: int | None = None
+    # Until then the channel asked to be left alone.
+    held_until_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -92,6 +99,7 @@ class Outbox:
         self._group_wait_ns = round(pace.group_wait_s * _NS_PER_S)
         self._group_interval_ns = round(pace.group_interval_s * _NS_PER_S)
         self._spacing_ns = round(pace.spacing_s * _NS_PER_S)
+        self._digest_ns = round(pace.digest_s * _NS_PER_S)
         # By run: when it was told of last, and how grave that was; after a restart the gravest.
         self._last_told: dict[str, tuple[int, int]] = {}
         self._groups: dict[str, _Group] = {}
@@ -139,14 +147,37 @@ class Outbox:
         """Take in an event that is stored; only those to be told of count, once each."""
         if not event.notify or event.event_id in self._told:
             return
-        group = self._groups.setdefault(event.run_id, _Group(event.decided_ns))
+        group = self._groups.setdefault(self._choose_group(event), _Group(event.decided_ns))
+        if event.severity == "critical":
+            group.events |= self._take_from_digest(event.run_id)
         group.events.setdefault(event.event_id, event)
+
+    def _take_from_digest(self, run_id: str) -> dict[str, AlertEvent]:
+        """Take out what is gathered about a run: something graver takes it along."""
+        digest = self._groups.get(DIGEST)
+        if digest is None:
+            return {}
+        taken = {key: event for key, event in digest.events.items() if event.run_id == run_id}
+        for key in taken:
+            del digest.events[key]
+        if not digest.events:
+            del self._groups[DIGEST]
+        return taken
+
+    def _choose_group(self, event: AlertEvent) -> str:
+        if event.run_id in self._groups:
+            return event.run_id
+        is_digested = event.severity != "critical" and (
+            self._digest_ns > 0
+            or self._routing.hold_until_ns([event], event.decided_ns) is not None
+        )
+        return DIGEST if is_digested else event.run_id
 
     def compose(self, now_ns: int) -> list[AlertMessage]:
         """Return the messages whose time to gather is over; hand them back once stored."""
         messages: list[AlertMessage] = []
         for run_id, group in self._groups.items():
-            if now_ns < self._due_ns(group, now_ns):
+            if now_ns < self._due_ns(run_id, group, now_ns):
                 continue
             events = list(group.events.values())
             messages.append(
@@ -179,17 +210,25 @@ class Outbox:
         """Return what may be sent now: one message a channel, the oldest first."""
         found: list[Due] = []
         for channel in self._channels:
-            ready_ns = self.records[channel].last_try_ns + self._spacing_ns
-            if now_ns < ready_ns:
+            if now_ns < self._ready_ns(channel):
                 continue
-            for waiting in self._waiting[channel].values():
-                if waiting.next_ns <= now_ns:
-                    found.append(Due(waiting.message, channel, waiting.tries + 1))
-                    break
-                if waiting.tries < _BLOCKING_TRIES:
-                    # What comes after it must not be read before it.
-                    break
+            ready = (each for each in self._list_next(channel) if each.next_ns <= now_ns)
+            waiting = next(ready, None)
+            if waiting is not None:
+                found.append(Due(waiting.message, channel, waiting.tries + 1))
         return found
+
+    def _ready_ns(self, channel: str) -> int:
+        record = self.records[channel]
+        return max(record.last_try_ns + self._spacing_ns, record.held_until_ns)
+
+    def _list_next(self, channel: str) -> Iterator[_Waiting]:
+        """Return the messages of which one may be sent next, the oldest first."""
+        for waiting in self._waiting[channel].values():
+            yield waiting
+            if waiting.tries < _BLOCKING_TRIES:
+                # What comes after it must not be read before it.
+                return
 
     def plan_retry(self, due: Due, retry_after_s: float | None, now_ns: int) -> int | None:
         """Return when a message is tried again, None when it is given up.
@@ -200,6 +239,9 @@ class Outbox:
         if retry_after_s is not None:
             wait_s = max(FIRST_RETRY_S, min(retry_after_s, GIVE_UP_AFTER_S))
         next_ns = now_ns + round(wait_s * _NS_PER_S)
+        if retry_after_s is not None:
+            # It holds for the channel: another message would be refused as well.
+            self.records[due.channel].held_until_ns = next_ns
         age_s = (next_ns - due.message.created_ns) / _NS_PER_S
         return next_ns if age_s <= GIVE_UP_AFTER_S else None
 
@@ -214,16 +256,18 @@ class Outbox:
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """Return when there is something to do next, None when nothing waits."""
-        times = [self._due_ns(group, now_ns) for group in self._groups.values()]
+        times = [self._due_ns(name, group, now_ns) for name, group in self._groups.items()]
         for channel in self._channels:
-            ready_ns = self.records[channel].last_try_ns + self._spacing_ns
-            times += [max(ready_ns, waiting.next_ns) for waiting in self._waiting[channel].values()]
+            ready_ns = self._ready_ns(channel)
+            times += [max(ready_ns, waiting.next_ns) for waiting in self._list_next(channel)]
         return min(times, default=None)
 
-    def _due_ns(self, group: _Group, now_ns: int) -> int:
+    def _due_ns(self, name: str, group: _Group, now_ns: int) -> int:
         due_ns = group.since_ns + self._group_wait_ns
-        told_ns, told = self._last_told.get(next(iter(group.events.values())).run_id, (None, 0))
-        if told_ns is not None and _gravity(group) <= told:
+        told_ns, told = self._last_told.get(name, (None, 0))
+        if name == DIGEST:
+            due_ns = group.since_ns + max(self._group_wait_ns, self._digest_ns)
+        elif told_ns is not None and _gravity(group) <= told:
             due_ns = max(due_ns, told_ns + self._group_interval_ns)
         held_ns = self._routing.hold_until_ns(list(group.events.values()), now_ns)
         return due_ns if held_ns is None else max(due_ns, held_ns)

@@ -24,8 +24,8 @@ class Route:
 
     Attributes:
         severity: The least that it hears of.
-        runs: Runs that it is for, with `*` for any letters. What belongs to no run reaches every
-            channel.
+        runs: Runs that it is for, as `RUN` or `PROJECT/RUN`, with `*` for any letters. What belongs
+            to no run reaches every channel.
     """
 
     channel: str
@@ -35,7 +35,9 @@ class Route:
     def admits(self, event: AlertEvent) -> bool:
         """Tell whether the channel is to hear of an event."""
         is_grave = SEVERITIES.index(event.severity) >= SEVERITIES.index(self.severity)
-        return is_grave and (not event.run_id or fnmatch.fnmatchcase(event.run_id, self.runs))
+        names = (event.run_id, f"{event.project}/{event.run_id}")
+        is_its_run = any(fnmatch.fnmatchcase(name, self.runs) for name in names)
+        return is_grave and (not event.run_id or is_its_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,12 @@ class Routing:
         self, channels: Iterable[str], events: Sequence[AlertEvent]
     ) -> tuple[str, ...]:
         """Return the channels that are to hear of any of these events."""
-        return tuple(
-            channel
-            for channel in channels
-            if any(route.admits(event) for route in self._routes_of(channel) for event in events)
-        )
+        return tuple(channel for channel in channels if self.choose_events(channel, events))
+
+    def choose_events(self, channel: str, events: Iterable[AlertEvent]) -> tuple[AlertEvent, ...]:
+        """Return the events that a channel is to hear of."""
+        routes = self._routes_of(channel)
+        return tuple(event for event in events if any(route.admits(event) for route in routes))
 
     def hold_until_ns(self, events: Sequence[AlertEvent], now_ns: int) -> int | None:
         """Return until when these events are held back, None when they are told now."""

@@ -48,7 +48,7 @@ def read_settings(config: Config) -> DeliverySettings:
         apprise_urls=tuple((config.apprise_urls or "").split()),
         base_url=config.public_url or f"http://{config.host}:{config.port}",
         routing=read_routing(config.alert_severity, config.alert_routes, config.alert_quiet_hours),
-        pace=Pace(group_interval_s=config.alert_group_interval_s),
+        pace=Pace(group_interval_s=config.alert_group_interval_s, digest_s=config.alert_digest_s),
     )
 
 

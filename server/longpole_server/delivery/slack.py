@@ -25,6 +25,10 @@ _TAKEN = "ok"
 _FINAL_ERRORS = frozenset(
     {"invalid_payload", "invalid_blocks", "msg_too_long", "msg_blocks_too_long", "no_text"}
 )
+# What it says of a message that cannot be changed any more.
+_UNCHANGEABLE = frozenset(
+    {"message_not_found", "cant_update_message", "edit_window_closed", "channel_not_found"}
+)
 _MAX_ERROR = 200
 _MAX_PICTURES = 3
 _MAX_TITLE, _MAX_ALT_TEXT = 200, 900
@@ -107,16 +111,25 @@ class SlackBot:
             self._show_evidence(notice, remote_id)
             return remote_id
         channel_id, _, ts = thread.remote_id.partition("/")
-        remote_id = self._post(notice, ts)
-        _call(
-            lambda: self._client.chat_update(
-                channel=channel_id,
-                ts=ts,
-                text=make_fallback(thread.notice),
-                blocks=make_blocks(thread.notice),
+        # Changing twice is no harm, answering twice is: what can fail comes first.
+        self._update(thread.notice, channel_id, ts)
+        return self._post(notice, ts)
+
+    def _update(self, notice: Notice, channel_id: str, ts: str) -> None:
+        try:
+            _call(
+                lambda: self._client.chat_update(
+                    channel=channel_id,
+                    ts=ts,
+                    text=make_fallback(notice),
+                    blocks=make_blocks(notice),
+                ),
+                is_change=True,
             )
-        )
-        return remote_id
+        except DeliveryError as error:
+            if not error.is_final:
+                raise
+            _logger.warning("message %s stays as it was: %s", notice.message_id, error.message)
 
     def _show_evidence(self, notice: Notice, remote_id: str) -> None:
         """Put pictures into the thread of a message; one that fails costs nothing else."""
@@ -125,7 +138,12 @@ class SlackBot:
         for event in notice.events:
             if event.kind == "resolved" or event.rule in shown or len(shown) >= _MAX_PICTURES:
                 continue
-            picture = notice.draw(event)
+            try:
+                picture = notice.draw(event)
+            except Exception:
+                # The message is out: it must not go out again for want of a picture.
+                _logger.exception("message %s comes without a picture", notice.message_id)
+                return
             if picture is None:
                 continue
             shown.add(event.rule)
@@ -163,7 +181,7 @@ class SlackBot:
         return f"{answer.get('channel') or self._channel}/{ts}"
 
 
-def _call(request: Callable[[], Any]) -> Any:  # noqa: ANN401 - two kinds of answers of the SDK
+def _call(request: Callable[[], Any], *, is_change: bool = False) -> Any:  # noqa: ANN401 - two kinds of answers of the SDK
     """Make a request; the SDK's errors, which may hold the address, become our own without it."""
     try:
         return request()
@@ -173,7 +191,7 @@ def _call(request: Callable[[], Any]) -> Any:  # noqa: ANN401 - two kinds of ans
         raise DeliveryError(
             f"Slack answered {answer.status_code}{_name_error(reason)}",
             _read_retry_after(answer.headers),
-            is_final=reason in _FINAL_ERRORS,
+            is_final=reason in _FINAL_ERRORS or (is_change and reason in _UNCHANGEABLE),
         ) from None
     except TimeoutError:
         raise DeliveryError("Slack did not answer in time") from None

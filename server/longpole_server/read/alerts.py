@@ -97,7 +97,8 @@ SELECT
     sumIf(
         greatest(policy_version_end - policy_version_start, 0),
         policy_version_start IS NOT NULL AND policy_version_end IS NOT NULL
-    )
+    ),
+    countIf(reward IS NULL AND ifNull(status, '') NOT IN ('aborted', 'filtered', 'dropped_stale'))
 FROM trajectories FINAL
 WHERE run_id = {run_id:String} AND attempt = {attempt:Int64} AND phase = 'train'
   AND (trajectories.step IN {numbers:Array(Int64)} OR (
@@ -218,6 +219,7 @@ class ReplicaRow:
         num_versions: Samples that say with which policy version they were begun.
         version_min: The oldest of these, None without any; `version_sum` their sum.
         flight_sum: Versions that passed while samples were generated, summed.
+        num_unscored: Without a reward, though nobody threw them away before.
     """
 
     step: int
@@ -237,6 +239,7 @@ class ReplicaRow:
     version_min: int | None = None
     version_sum: int = 0
     flight_sum: int = 0
+    num_unscored: int = 0
 
 
 @dataclass(frozen=True, slots=True)

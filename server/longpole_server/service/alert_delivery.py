@@ -115,6 +115,8 @@ class AlertDeliverer:
             events, self._inbox = self._inbox, []
         for event in events:
             self._take_in(event)
+        if not self._may_act():
+            return
         for message in self._outbox.compose(self._now_ns()):
             self._writer.write_message(message)
             self._outbox.close_group(message)
@@ -199,7 +201,7 @@ class AlertDeliverer:
         )
 
     def _make_notice(self, message: AlertMessage, channel: str) -> Notice:
-        events = self._list_events(message)
+        events = self._list_events(message, channel)
         if not events:
             raise DeliveryError("its events are not in the store any more", is_final=True)
         return Notice(
@@ -211,9 +213,12 @@ class AlertDeliverer:
             draw=self._draw,
         )
 
-    def _list_events(self, message: AlertMessage) -> tuple[AlertEvent, ...]:
+    def _list_events(self, message: AlertMessage, channel: str) -> tuple[AlertEvent, ...]:
+        """Return the events of a message that a channel is to hear of, in order."""
         known = [self._events[each] for each in message.event_ids if each in self._events]
-        return tuple(sorted(known, key=lambda event: (event.decided_ns, event.event_id)))
+        # Routes may have changed since the message was made for the channel.
+        chosen = self._routing.choose_events(channel, known) or known
+        return tuple(sorted(chosen, key=lambda event: (event.decided_ns, event.event_id)))
 
     def _find_thread(
         self, message: AlertMessage, events: Sequence[AlertEvent], channel: str
@@ -225,7 +230,7 @@ class AlertDeliverer:
         if found is None or found[0].message_id == message.message_id:
             return None
         root, remote_id = found
-        root_events = self._list_events(root)
+        root_events = self._list_events(root, channel)
         if not alert_ids <= {event.alert_id for event in root_events}:
             return None
         over = {event.alert_id for event in self._events.values() if event.kind == "resolved"}

@@ -366,6 +366,7 @@ def count_rows(rows: Sequence[ReplicaRow]) -> SampleCounts | None:
         flight_mean=_mean_flight(rows),
         reward_split=split[0] if split is not None else None,
         reward_minority=split[1] if split is not None else None,
+        num_unscored=sum(row.num_unscored for row in rows),
         replicas=tuple(
             ReplicaSamples(row.replica, row.num_samples, row.newest_end_ns)
             for row in rows

@@ -57,3 +57,13 @@ def test_repeats_say_how_often():
 def test_what_belongs_to_no_run_is_the_servers():
     event = make_event(run_id="", run_name="", project="", entity_kind="server")
     assert make_title(make_notice(event)) == "Longpole server: Loss is not a number"
+
+
+def test_a_digest_names_the_run_of_each_alert():
+    events = [
+        make_event(1, rule="kl.high", run_id="a", run_name="a"),
+        make_event(2, rule="kl.high", run_id="b", run_name="b"),
+    ]
+    notice = make_notice(*events)
+    assert make_title(notice) == "2 runs: 2 alerts"
+    assert [part.title for part in make_parts(notice)] == ["kl.high (team/a)", "kl.high (team/b)"]

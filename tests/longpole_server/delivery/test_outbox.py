@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longpole_server.delivery.outbox import (
+    DIGEST,
     GIVE_UP_AFTER_S,
     Due,
     Outbox,
@@ -159,3 +160,43 @@ def test_after_a_restart_it_goes_on_where_it_was(
     assert again.records == outbox.records
     delivered = [d.message_id for d in deliveries if d.outcome == "delivered" and d.channel == "a"]
     assert len(delivered) == len(set(delivered)), "what was confirmed is not sent again"
+
+
+def test_a_channel_that_asks_for_time_is_left_alone_by_all_messages():
+    outbox = Outbox(["slack"])
+    for number, run_id in ((1, "a"), (2, "b")):
+        outbox.add_event(make_event(number, run_id=run_id))
+        compose(outbox, at(100 * number))
+    for attempt in range(1, 7):
+        now_ns = at(300 + 10 * attempt)
+        (due,) = outbox.list_due(now_ns)
+        is_last = attempt == 6
+        next_ns = outbox.plan_retry(due, 3_600.0 if is_last else None, now_ns)
+        # After five tries another message may overtake it.
+        outbox.add_delivery(answer(due, "retry", now_ns, next_ns))
+    assert outbox.list_due(at(3_900)) == []
+    assert outbox.next_due_ns(at(400)) == at(360 + 3_600)
+    assert outbox.list_due(at(360 + 3_600)) != []
+
+
+def test_nothing_is_due_while_what_comes_first_waits():
+    outbox = Outbox(["slack"])
+    for number, run_id in ((1, "a"), (2, "b")):
+        outbox.add_event(make_event(number, run_id=run_id))
+        compose(outbox, at(100 * number))
+    (due,) = outbox.list_due(at(300))
+    outbox.add_delivery(answer(due, "retry", at(300), at(900)))
+    assert outbox.next_due_ns(at(310)) == at(900)
+
+
+def test_a_digest_holds_what_is_not_critical_of_all_runs():
+    outbox = Outbox(["slack"], Pace(digest_s=3_600.0))
+    outbox.add_event(make_event(1, severity="warning", run_id="a"))
+    outbox.add_event(make_event(2, severity="info", run_id="b"))
+    outbox.add_event(make_event(3, severity="warning", run_id="c"))
+    outbox.add_event(make_event(4, severity="critical", run_id="c"))
+    (told,) = compose(outbox, at(100))
+    assert told.event_ids == ("event-3", "event-4"), "what is critical takes its run along"
+    assert compose(outbox, at(3_000)) == []
+    (digest,) = compose(outbox, at(3_700))
+    assert (digest.run_id, digest.event_ids) == (DIGEST, ("event-1", "event-2"))

@@ -27,7 +27,9 @@ def test_channels_hear_of_what_is_grave_enough_and_theirs():
         return routing.choose_channels(channels, [make_event(**fields)])
 
     assert chosen(severity="critical", run_id="team/run") == channels
-    assert chosen(severity="critical", run_id="other/run") == ("slack", "mail")
+    others = {"severity": "critical", "run_id": "other/run"}
+    assert chosen(**others, project="other") == ("slack", "mail")
+    assert chosen(**others, project="team") == channels, "its project is the pager's"
     assert chosen(severity="warning") == ("slack", "mail")
     assert chosen(severity="info") == ("mail",)
     assert chosen(severity="critical", run_id="") == channels
@@ -36,7 +38,7 @@ def test_channels_hear_of_what_is_grave_enough_and_theirs():
 def test_several_routes_of_a_channel_add_up():
     routing = read_routing("warning", "slack=critical slack=info:team/*", None)
     assert routing.choose_channels(["slack"], [make_event(severity="info")]) == ("slack",)
-    other = make_event(severity="warning", run_id="other")
+    other = make_event(severity="warning", run_id="other", project="")
     assert routing.choose_channels(["slack"], [other]) == ()
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Generator
+from dataclasses import replace
 
 import pytest
 
@@ -90,3 +91,28 @@ def test_a_bot_says_what_went_wrong_without_its_token(slack: FakeSlack, behaviou
     assert caught.value.is_final == (behaviour == "400")
     if behaviour == "429":
         assert caught.value.retry_after_s == 7.0
+
+
+def test_a_message_that_cannot_be_changed_is_answered_once(slack: FakeSlack):
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url)
+    over = make_notice(
+        make_event(2, alert_id="alert-1", kind="resolved"),
+        thread=Thread("C042/1.000001", make_notice(over=frozenset({"alert-1"}))),
+    )
+    slack.script.append("gone")
+    bot.send(over)
+    assert (len(slack.taken), slack.updates) == (1, [])
+    # What may succeed later is tried before anybody is told, so that nobody is told twice.
+    slack.script.append("500")
+    with pytest.raises(DeliveryError):
+        bot.send(over)
+    assert len(slack.taken) == 1
+
+
+def test_a_picture_that_cannot_be_drawn_costs_nothing_else(slack: FakeSlack):
+    def draw(_: object) -> None:
+        raise ZeroDivisionError
+
+    notice = replace(make_notice(), draw=draw)
+    assert SlackBot(SECRET_TOKEN, "#alerts", slack.api_url).send(notice)
+    assert len(slack.taken) == 1

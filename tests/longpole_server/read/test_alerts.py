@@ -143,7 +143,7 @@ def test_samples_are_counted_by_step_and_replica(opened: OpenedStore, reader: Al
                 sample("a", 1, 5, reward=0.0, score_s=30.0, policy_version_end=3),
                 sample("b", 1, 6, reward=1.0, score_s=1.0, preemptions=2),
                 sample("c", 1, 7, replica="r1", status="dropped_stale"),
-                sample("d", -1, 15, reward=1.0),
+                sample("d", -1, 15),
                 sample("e", -1, 25),
                 sample("f", 2, 15, phase="validation"),
             ]
@@ -165,6 +165,8 @@ def test_samples_are_counted_by_step_and_replica(opened: OpenedStore, reader: Al
     assert first.zero_score_s == (30.0,)
     assert (second.replica, second.num_dropped_stale, second.version_max) == ("r1", 1, None)
     assert [row.num_samples for row in found[2]] == [1]
+    # Who was thrown away was to have no reward; who came without one was.
+    assert (second.num_unscored, found[2][0].num_unscored) == (0, 1)
 
 
 def test_gpus_and_hosts_of_the_last_minute(opened: OpenedStore, reader: AlertReader):

@@ -114,7 +114,7 @@ class AdvantageSpread:
         value = spreads[-1] if spreads else None
         if value is None:
             return not_judgeable("the spread of the advantages is not reported")
-        past = [each for each in spreads[: -1 - self.gap] if each is not None]
+        past = [each for each in spreads[: -1 - self.gap] if each is not None][-_PAST_STEPS:]
         if len(past) < self.min_steps:
             return not_judgeable(f"{len(past)} of {self.min_steps} earlier steps are known")
         usual = statistics.median(past)
@@ -131,7 +131,7 @@ class AdvantageSpread:
 
     def _read_spreads(self, history: History) -> list[float | None]:
         spreads: list[float | None] = []
-        for point in history.steps[-_PAST_STEPS:]:
+        for point in history.steps:
             found = {
                 part: next((point.scalars[name] for name in names if name in point.scalars), None)
                 for part, names in _ADVANTAGES.items()

@@ -68,14 +68,14 @@ class RobustJump:
         if value is None:
             return not_judgeable(f"{label_of(self.metric)} is not reported", self.unit)
         reach = 2 * (self.window + self.gap)
-        past = read_series(history.steps[-reach - 1 : -1], self.metric).values
-        past = past[: len(past) - self.gap][-self.window :] if self.gap else past[-self.window :]
+        # Of a figure that is logged now and then the steps with it count.
+        every = read_series(history.steps, self.metric).values[-reach - 1 :]
+        past = every[: len(every) - 1 - self.gap][-self.window :]
         if len(past) < self.min_steps:
             return not_judgeable(
                 f"{len(past)} of {self.min_steps} earlier steps are known", self.unit
             )
         judgement = self._judge_by(past, value)
-        every = read_series(history.steps[-reach - 1 :], self.metric).values
         if judgement.firing and self.sudden:
             return self._judge_sudden(every, judgement)
         if judgement.firing or not self.sustained:

@@ -64,8 +64,13 @@ def test_an_engine_that_reports_nothing_more_is_gone_where_samples_name_no_repli
 
 
 def test_samples_without_a_score_after_there_were_scores():
-    assert RewardTimeout().judge(look([{}, {"num_scored": 70}])).firing
+    assert RewardTimeout().judge(look([{}, {"num_scored": 70, "num_unscored": 30}])).firing
     assert not RewardTimeout().judge(look([{"num_scored": 0}] * 5)).is_judged
+    # Half of them were aborted at the sync, and were to have no score.
+    thrown_away = {"num_scored": 50, "num_unscored": 0}
+    assert not RewardTimeout().judge(look([{}, thrown_away])).firing
+    none_due = {"num_scored": 0, "num_unscored": 0}
+    assert not RewardTimeout().judge(look([{}, none_due])).is_judged
 
 
 def test_zeros_after_the_longest_scoring_and_zeros_that_are_earned():
@@ -88,6 +93,10 @@ def test_a_policy_version_that_stands_still():
     stuck = [*advancing, *[{"version_max": 9}] * 4]
     judgement = SyncFailed().judge(look(stuck))
     assert (judgement.firing, judgement.words["version"]) == (True, "9")
+    every_fifth = [{"version_max": step // 5} for step in range(25)]
+    assert not SyncFailed().judge(look(every_fifth)).firing
+    assert not SyncFailed().judge(look([*every_fifth, *[{"version_max": 4}] * 6])).firing
+    assert SyncFailed().judge(look([*every_fifth, *[{"version_max": 4}] * 7])).firing
     never = [{"version_max": 0}] * 10
     assert not SyncFailed().judge(look(never)).is_judged
 
