@@ -13,6 +13,8 @@ class Counters:
         rejected: Batches the server refused for good; they are gone.
         unstored: Own batches the spool could not take (disk full); they are gone.
         missed_ticks: Samples not taken because a source was late, or the machine was.
+        clock_ahead_s: By how much this machine's clock is ahead of the server's, None before the
+            server said its time.
     """
 
     received: int = 0
@@ -20,3 +22,4 @@ class Counters:
     rejected: int = 0
     unstored: int = 0
     missed_ticks: int = 0
+    clock_ahead_s: float | None = None

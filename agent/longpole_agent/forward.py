@@ -5,8 +5,10 @@ again under the same batch id, and the server knows it.
 """
 
 import logging
+import statistics
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
@@ -24,6 +26,8 @@ _ACKNOWLEDGE_EVERY_S = 1.0
 _MAX_RETRY_AFTER_S = 300.0
 # OTLP says that 500 is final, yet a server in trouble answers so too: not at once, not for ever.
 _MAX_ATTEMPTS_ON_SERVER_ERROR = 5
+# Answers whose median tells how far the clocks are apart.
+_CLOCK_ANSWERS = 15
 
 
 class Outcome(Enum):
@@ -87,6 +91,7 @@ class Forwarder:
         self._draining = False
         self._delivered = spool.acknowledged
         self._acknowledged_at_s = time.monotonic()
+        self._clocks: deque[float] = deque(maxlen=_CLOCK_ANSWERS)
         self._trouble = ""
         self._trouble_since_s = 0.0
         self._failure = ""
@@ -171,6 +176,7 @@ class Forwarder:
         while not self._stop.is_set():
             attempt += 1
             answer = self._upstream.post(batch, batch_id)
+            self._note_clock(answer)
             outcome = judge(answer, attempt)
             if outcome is Outcome.RETRY:
                 self._note_trouble(answer)
@@ -202,6 +208,11 @@ class Forwarder:
     def _reject(self, record: SpoolRecord, reason: str) -> None:
         self._counters.rejected += 1
         _log.warning("the server refused batch %d, dropped: %s", record.sequence, reason)
+
+    def _note_clock(self, answer: Answer) -> None:
+        if answer.clock_ahead_s is not None:
+            self._clocks.append(answer.clock_ahead_s)
+            self._counters.clock_ahead_s = statistics.median(self._clocks)
 
     def _note_trouble(self, answer: Answer) -> None:
         said = answer.reason if answer.status is None else f"{answer.status} {answer.reason}"

@@ -19,6 +19,8 @@ from longpole_agent.errors import ConfigError
 
 _MAX_ANSWER_BYTES = 64 * 1024
 _MAX_REASON_CHARACTERS = 200
+# An answer that took longer does not tell the server's time.
+_TELLING_S = 2.0
 # UnicodeError: a host name that cannot be one.
 _FAILURES = (OSError, http.client.HTTPException, UnicodeError)
 
@@ -31,11 +33,14 @@ class Answer:
         status: HTTP status, or None when no answer came.
         reason: For people: what the server said, or why it could not be asked.
         retry_after_s: Seconds the server asked to wait, if it did.
+        clock_ahead_s: By how much this machine's clock is ahead of the server's, as its `Date`
+            says, to half a second; None when it says none, or answered too slowly to tell.
     """
 
     status: int | None
     reason: str = ""
     retry_after_s: float | None = None
+    clock_ahead_s: float | None = None
 
 
 class Upstream(Protocol):
@@ -57,7 +62,7 @@ class HttpUpstream:
         url: Address of the server; `/v1/<signal>` is added to its path.
         token: Sent as bearer token when not empty.
         timeout_s: For connecting, and for each wait on the socket.
-        now_s: Unix time in seconds, to read a `Retry-After` that is a date.
+        now_s: Unix time in seconds: what a date that the server names is compared with.
     """
 
     def __init__(
@@ -145,14 +150,18 @@ class HttpUpstream:
         body: bytes,
         headers: dict[str, str],
     ) -> Answer:
+        asked_s = self._now_s()
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
+        answered_s = self._now_s()
         text = response.read(_MAX_ANSWER_BYTES)
         if not response.isclosed():
             self.close()
         retry_after_s = _read_retry_after(response.headers.get("Retry-After"), self._now_s())
         reason = "" if response.status < 300 else _printable(text) or response.reason
-        return Answer(response.status, reason, retry_after_s)
+        date = response.headers.get("Date")
+        clock_ahead_s = _compare_clocks(date, asked_s, answered_s)
+        return Answer(response.status, reason, retry_after_s, clock_ahead_s)
 
 
 def _is_readable(connection: http.client.HTTPConnection) -> bool:
@@ -182,7 +191,21 @@ def _read_retry_after(value: str | None, now_s: float) -> float | None:
         return max(0.0, float(value))
     except ValueError:
         pass
+    date_s = _read_date(value)
+    return None if date_s is None else max(0.0, date_s - now_s)
+
+
+def _compare_clocks(date: str | None, asked_s: float, answered_s: float) -> float | None:
+    """Return by how much this machine's clock is ahead of who wrote a `Date` in between."""
+    date_s = _read_date(date) if date is not None else None
+    if date_s is None or not 0.0 <= answered_s - asked_s <= _TELLING_S:
+        return None
+    # Dates have whole seconds: the half of one is right on average.
+    return (asked_s + answered_s) / 2 - (date_s + 0.5)
+
+
+def _read_date(value: str) -> float | None:
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now_s)
-    except ValueError:
+        return email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
         return None

@@ -264,9 +264,7 @@ class Config:
     )
     alert_routes: str | None = field(
         default=None,
-        metadata=_option(
-            "routes of single channels: CHANNEL=SEVERITY:RUNS, separated by spaces; RUNS also PROJECT/*"
-        ),
+        metadata=_option("routes of single channels: CHANNEL=SEVERITY:RUNS, RUNS may be PROJECT/*"),
     )
     alert_quiet_hours: str | None = field(
         default=None,

@@ -1,5 +1,6 @@
 import email.utils
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -91,6 +92,18 @@ def test_a_refusal_comes_with_its_reason_and_the_wait(server: FakeServer) -> Non
     assert upstream.post(BATCH, "a/b/1").retry_after_s == pytest.approx(30.0)
     server.answer = lambda _: (503, {"Retry-After": "whenever"})
     assert upstream.post(BATCH, "a/b/1").retry_after_s is None
+    upstream.close()
+
+
+def test_the_servers_date_tells_how_far_the_clocks_are_apart(server: FakeServer) -> None:
+    upstream = HttpUpstream(server.url, now_s=lambda: time.time() - 40.0)
+    ahead_s = upstream.post(BATCH, "a/b/1").clock_ahead_s
+    assert ahead_s is not None
+    assert abs(ahead_s + 40.0) < 20.0
+    upstream.close()
+    slow = iter([100.0, 110.0] * 9)
+    upstream = HttpUpstream(server.url, now_s=lambda: next(slow))
+    assert upstream.post(BATCH, "a/b/2").clock_ahead_s is None, "it took too long to tell"
     upstream.close()
 
 

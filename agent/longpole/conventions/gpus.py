@@ -99,11 +99,13 @@ RAY_STORE_SPILLED = "ray.object_store.spilled"
 RAY_SPILL_WRITTEN = "ray.object_store.spill.written"
 RAY_SPILL_RESTORED = "ray.object_store.spill.restored"
 RAY_WORKERS_KILLED = "ray.workers.killed"
-# What an agent says of itself: how full its spool is and the disk under it, and what it dropped.
+# What an agent says of itself: how full its spool is and the disk under it, what it dropped, and by
+# how many seconds its clock is ahead of the server's.
 AGENT_PREFIX = "longpole.agent."
 AGENT_SPOOL_UTILIZATION = AGENT_PREFIX + "spool.utilization"
 AGENT_DISK_UTILIZATION = AGENT_PREFIX + "disk.utilization"
 AGENT_DROPPED = AGENT_PREFIX + "dropped"
+AGENT_CLOCK_OFFSET = AGENT_PREFIX + "clock.offset"
 
 # Clock-event reason bits of NVML that mean lost speed, and what they say.
 THROTTLE_REASONS: Mapping[int, str] = MappingProxyType(

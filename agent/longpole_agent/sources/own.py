@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longpole.conventions.gpus import (
+    AGENT_CLOCK_OFFSET,
     AGENT_DISK_UTILIZATION,
     AGENT_DROPPED,
     AGENT_PREFIX,
@@ -54,6 +55,7 @@ class OwnSource:
             Point(AGENT_DROPPED, "{record}", "counter", ts_ns, dropped),
             Point(AGENT_SPOOL_UTILIZATION, "1", "gauge", ts_ns, self._fill_ratio()),
             *self._measure_disk(ts_ns),
+            *self._compare_clocks(ts_ns),
             *(
                 Point(AGENT_PREFIX + name, unit, kind, ts_ns, value)
                 for name, unit, kind, value in values
@@ -71,6 +73,13 @@ class OwnSource:
             return []
         used = disk.used / max(1, disk.used + disk.free)
         return [Point(AGENT_DISK_UTILIZATION, "1", "gauge", ts_ns, used)]
+
+    def _compare_clocks(self, ts_ns: int) -> Sequence[Point]:
+        """Return how far this machine's clock is ahead of the server's, once that is known."""
+        ahead_s = self._counters.clock_ahead_s
+        if ahead_s is None:
+            return []
+        return [Point(AGENT_CLOCK_OFFSET, "s", "gauge", ts_ns, ahead_s)]
 
     def close(self) -> None:
         """Nothing is held."""

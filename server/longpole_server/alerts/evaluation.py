@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from longpole_server.alerts.book import AlertBook
@@ -38,6 +39,7 @@ def evaluate(
     book: AlertBook,
     trigger: Trigger,
     silences: Sequence[Silence] = (),
+    lock: AbstractContextManager[object] | None = None,
 ) -> Evaluation:
     """Judge the rules of a trigger on every entity and take the events into the book.
 
@@ -47,14 +49,15 @@ def evaluate(
         book: The alerts so far.
         trigger: `step` when a step closed, `time` between steps.
         silences: Those in force keep events from people.
+        lock: Held while the book is used, and not while a detector judges.
     """
-    evaluation = Evaluation()
+    evaluation, lock = Evaluation(), lock or nullcontext()
     for rule in rules:
         if rule.trigger != trigger or not _concerns(rule, history):
             continue
         entities = history.list_entities(rule.entity_kind)
         for entity in entities:
-            _judge(rule, history.focus(entity), book, silences, evaluation)
+            _judge(rule, history.focus(entity), book, silences, evaluation, lock)
         if not entities:
             why = not_judgeable(f"no {rule.entity_kind} is known", rule.detector.unit)
             nobody = history.focus(Entity(rule.entity_kind, ""))
@@ -94,6 +97,7 @@ def _judge(
     book: AlertBook,
     silences: Sequence[Silence],
     evaluation: Evaluation,
+    lock: AbstractContextManager[object],
 ) -> None:
     try:
         judgement = rule.detector.judge(history)
@@ -101,13 +105,26 @@ def _judge(
         evaluation.failures.append(f"{rule.rule_id}: {type(error).__name__}: {error}")
         judgement = not_judgeable("its detector failed; the server's log says how")
     subject = Subject(history.entity, history.run)
-    fingerprint = subject.fingerprint(rule)
     suppressed = find_suppression(rule, history)
     if suppressed is not None and judgement.is_judged:
         evaluation.inputs.append(
             (rule.rule_id, _describe(history, judgement, "quiet", quiet_because=suppressed))
         )
         return
+    with lock:
+        _advance(rule, subject, judgement, history, book, silences, evaluation)
+
+
+def _advance(
+    rule: Rule,
+    subject: Subject,
+    judgement: Judgement,
+    history: History,
+    book: AlertBook,
+    silences: Sequence[Silence],
+    evaluation: Evaluation,
+) -> None:
+    fingerprint = subject.fingerprint(rule)
     over_ns = book.resolved_ns(fingerprint)
     event = advance(
         rule,

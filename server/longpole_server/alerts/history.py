@@ -215,6 +215,10 @@ class HostSeen:
         spool_used_ratio, disk_used_ratio: Of its agent's spool and the disk under it, 0..1; None
             where no agent says so.
         num_dropped: Batches that its agent dropped in the last minutes.
+        heard_ns: When something new came from it last, on the server's clock; None in a replay,
+            where only its own times are known.
+        clock_ahead_s: By how much its agent found its clock ahead of the server's, negative where
+            it is behind; None where no agent says so.
     """
 
     host: str
@@ -222,6 +226,8 @@ class HostSeen:
     spool_used_ratio: float | None = None
     disk_used_ratio: float | None = None
     num_dropped: int | None = None
+    heard_ns: int | None = None
+    clock_ahead_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

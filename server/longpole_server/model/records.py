@@ -309,6 +309,7 @@ class HostSample:
         spilled_bytes_total, restored_bytes_total: Written to disk and read back since the raylet
             started.
         workers_killed_total: Workers that Ray killed since then because memory ran out.
+        clock_offset_s: By how much its clock is ahead of the server's, as its agent found.
     """
 
     host: str
@@ -333,6 +334,7 @@ class HostSample:
     spilled_bytes_total: int | None = None
     restored_bytes_total: int | None = None
     workers_killed_total: int | None = None
+    clock_offset_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

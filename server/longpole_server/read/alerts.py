@@ -187,9 +187,11 @@ SELECT
     host,
     argMax(toFloat64(spool_used_ratio), ts_ns),
     argMax(toFloat64(disk_used_ratio), ts_ns),
-    greatest(argMax(agent_dropped_total, ts_ns) - min(agent_dropped_total), 0)
+    greatest(argMax(agent_dropped_total, ts_ns) - min(agent_dropped_total), 0),
+    argMax(toFloat64(clock_offset_s), ts_ns)
 FROM host_samples
-WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+WHERE (empty({hosts:Array(String)}) OR host IN {hosts:Array(String)})
+  AND ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
   AND toStartOfHour(ts_ns) >= toStartOfHour(fromUnixTimestamp64Nano({since_ns:Int64}))
 GROUP BY host
 HAVING max(spool_used_ratio) IS NOT NULL
@@ -280,6 +282,7 @@ class AgentRow:
     spool_used_ratio: float | None
     disk_used_ratio: float | None
     num_dropped: int | None
+    clock_ahead_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,9 +418,10 @@ class AlertReader:
         parameters = {"ids": list(hosts), "start_ns": span_ns[0], "end_ns": span_ns[1]}
         return [PastHostRow(*row) for row in make_rows(self._pool.query(_HOST_MINUTES, parameters))]
 
-    def read_agents(self, since_ns: int) -> Mapping[str, AgentRow]:
-        """Return what agents said of themselves since a time, by node."""
-        rows = make_rows(self._pool.query(_AGENTS, {"since_ns": since_ns}))
+    def read_agents(self, since_ns: int, hosts: Sequence[str] = ()) -> Mapping[str, AgentRow]:
+        """Return what agents said of themselves since a time, by node; of all nodes, or of some."""
+        parameters = {"since_ns": since_ns, "hosts": list(hosts)}
+        rows = make_rows(self._pool.query(_AGENTS, parameters))
         return {row[0]: AgentRow(*row) for row in rows}
 
     def list_engine_series(

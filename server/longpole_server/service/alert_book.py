@@ -3,6 +3,7 @@
 Rebuilt from the events when the server starts. What the store refuses is kept and written later.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,8 @@ from longpole_server.errors import StoreError
 from longpole_server.model.alert import Alert, AlertEvent, RuleInput, Silence, Trigger, UserRule
 from longpole_server.read.alerts import AlertReader
 from longpole_server.store.alerts import AlertWriter
+
+_logger = logging.getLogger(__name__)
 
 # Events this young are read at the start, with all of what is not over.
 _REMEMBERED_NS = 14 * 86_400 * 10**9
@@ -74,7 +77,10 @@ class StoredBook:
         self._writer = store.writer
         reader = store.reader
         self._now_ns = now_ns
+        # Of what is in memory, held for moments only: who reads must not wait for who judges or
+        # writes. Who writes takes the other one first.
         self._lock = threading.RLock()
+        self._writing = threading.RLock()
         events = reader.list_events_since(now_ns() - _REMEMBERED_NS)
         self._book = AlertBook(events)
         self._last_decided_ns = events[-1].decided_ns if events else 0
@@ -131,33 +137,44 @@ class StoredBook:
     def evaluate(self, history: History, trigger: Trigger) -> list[AlertEvent]:
         """Judge the rules of a trigger; what comes of it is kept."""
         with self._lock:
-            found = evaluate(
-                self._rules, history, self._book, trigger, tuple(self._silences.values())
-            )
+            rules, silences = self._rules, tuple(self._silences.values())
+        found = evaluate(rules, history, self._book, trigger, silences, self._lock)
+        with self._lock:
             if len(self._inputs) > _MAX_INPUTS:
                 self._inputs.clear()
             for rule_id, seen in found.inputs:
                 self._inputs[rule_id, seen.run_id, seen.entity.kind, seen.entity.id] = seen
-            if found.failures:
-                self._num_detector_failures += len(found.failures)
-                self.last_failure = found.failures[-1]
-            self._keep(found.events)
-            return found.events
+            self._note_failures(found.failures)
+            self._hold(found.events)
+            if rules is not self._rules:
+                # A rule that was deleted meanwhile may have raised one more alert.
+                self._end_alerts_without_rule()
+        self._write()
+        return found.events
+
+    def _note_failures(self, failures: Sequence[str]) -> None:
+        self._num_detector_failures += len(failures)
+        for failure in failures:
+            if failure != self.last_failure:
+                _logger.error("a detector failed: %s", failure)
+            self.last_failure = failure
 
     def end_run(self, history: History, why: str, keep: frozenset[str] = frozenset()) -> None:
         """End the open alerts of a run that is over, and forget what its rules saw."""
         run_id = history.run.facts.run_id if history.run is not None else None
         with self._lock:
-            self._keep(end_alerts_of(self._book, history, why, keep))
+            self._hold(end_alerts_of(self._book, history, why, keep))
             for key in [key for key in self._inputs if key[1] == run_id and key[0] not in keep]:
                 del self._inputs[key]
+        self._write()
 
     def apply(self, event: AlertEvent) -> Alert | None:
         """Take in an event that was not judged."""
         with self._lock:
             alert = self._book.apply(event)
-            self._keep([event])
-            return alert
+            self._hold([event])
+        self._write()
+        return alert
 
     def get(self, alert_id: str) -> Alert | None:
         """Return an alert by its id."""
@@ -192,9 +209,10 @@ class StoredBook:
         Raises:
             StoreError: The database failed; nothing has changed.
         """
-        with self._lock:
+        with self._writing:
             self._writer.write_silence(silence, self.next_decided_ns())
-            self._silences[silence.silence_id] = silence
+            with self._lock:
+                self._silences[silence.silence_id] = silence
 
     def put_rule(self, rule_id: str, rule: UserRule | None) -> None:
         """Make, replace or delete a user's rule; alerts of a deleted one end.
@@ -202,9 +220,13 @@ class StoredBook:
         Raises:
             StoreError: The database failed; nothing has changed.
         """
+        with self._writing:
+            self._writer.write_rule(rule_id, rule, self.next_decided_ns())
+            self._put_rule(rule_id, rule)
+        self._write()
+
+    def _put_rule(self, rule_id: str, rule: UserRule | None) -> None:
         with self._lock:
-            decided_ns = self.next_decided_ns()
-            self._writer.write_rule(rule_id, rule, decided_ns)
             if rule is not None:
                 self._user_rules[rule_id] = rule
             else:
@@ -213,26 +235,27 @@ class StoredBook:
             for key in [key for key in self._inputs if key[0] == rule_id]:
                 del self._inputs[key]
             if rule is None:
-                self._end_alerts_of_rule(rule_id, decided_ns)
+                self._end_alerts_without_rule()
 
     def flush(self) -> bool:
         """Write what waits; tell whether nothing is left."""
         with self._lock:
             self._release_seen(everything=True)
-            return self._write()
+        return self._write()
 
     def _collect_rules(self) -> tuple[Rule, ...]:
         return (*self._built_in, *map(make_rule, self._user_rules.values()))
 
-    def _end_alerts_of_rule(self, rule_id: str, decided_ns: int) -> None:
-        moment = Moment(decided_ns, decided_ns)
+    def _end_alerts_without_rule(self) -> None:
+        decided_ns = self.next_decided_ns()
+        moment, known = Moment(decided_ns, decided_ns), {rule.rule_id for rule in self._rules}
         for alert in self._book.list_open():
-            if alert.rule == rule_id:
+            if alert.rule not in known:
                 event = end_alert(alert, moment, "its rule was deleted")
                 self._book.apply(event)
-                self._keep([event])
+                self._hold([event])
 
-    def _keep(self, events: Iterable[AlertEvent]) -> None:
+    def _hold(self, events: Iterable[AlertEvent]) -> None:
         for event in events:
             if event.kind == "seen":
                 # Absolute numbers: a later event of the same alert says all that this one says.
@@ -243,7 +266,6 @@ class StoredBook:
             if event.kind in ("resolved", "dropped"):
                 self._seen_written_ns.pop(event.alert_id, None)
         self._release_seen(everything=False)
-        self._write()
 
     def _release_seen(self, *, everything: bool) -> None:
         for alert_id, event in list(self._held_seen.items()):
@@ -253,20 +275,28 @@ class StoredBook:
                 self._seen_written_ns[alert_id] = event.decided_ns
 
     def _write(self) -> bool:
-        if not self._unwritten:
+        """Write what waits, in order; tell whether nothing is left."""
+        with self._writing:
+            with self._lock:
+                events = list(self._unwritten)
+            if not events:
+                return True
+            try:
+                self._writer.write_events(events)
+            except StoreError:
+                self._note_write_failure()
+                return False
+            with self._lock:
+                del self._unwritten[: len(events)]
+                self._num_events += len(events)
+            for listener in self._listeners:
+                listener(events)
             return True
-        events = list(self._unwritten)
-        try:
-            self._writer.write_events(events)
-        except StoreError:
+
+    def _note_write_failure(self) -> None:
+        with self._lock:
             self._num_write_failures += 1
-            num_over = len(events) - _MAX_UNWRITTEN
+            num_over = len(self._unwritten) - _MAX_UNWRITTEN
             if num_over > 0:
                 self._num_lost += num_over
                 del self._unwritten[:num_over]
-            return False
-        self._unwritten.clear()
-        self._num_events += len(events)
-        for listener in self._listeners:
-            listener(events)
-        return True

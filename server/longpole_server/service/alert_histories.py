@@ -188,13 +188,23 @@ class HistoryReader:
     def read_hardware(self, now_ns: int) -> Hardware:
         """Return GPUs and nodes of all runs."""
         gpus = self._reader.list_gpus(now_ns - _DAY_NS)
+        hosts = self._alert_reader.list_hosts(now_ns - _DAY_NS)
         return Hardware(
             {gpu.gpu_uuid: gpu for gpu in gpus},
             self._alert_reader.read_gpu_minute(now_ns - _MINUTE_NS),
-            self._alert_reader.list_hosts(now_ns - _DAY_NS),
+            hosts,
             self._alert_reader.read_gpu_faults(now_ns - _FAULTS_NS),
-            self._alert_reader.read_agents(now_ns - _FAULTS_NS),
+            self._read_agents(hosts, now_ns - _FAULTS_NS),
         )
+
+    def _read_agents(self, hosts: Mapping[str, int], since_ns: int) -> Mapping[str, AgentRow]:
+        """Return what agents said lately; of nodes whose clock is far behind, by their own time."""
+        agents = self._alert_reader.read_agents(since_ns)
+        behind = {name: newest_ns for name, newest_ns in hosts.items() if newest_ns < since_ns}
+        if not behind:
+            return agents
+        first_ns = min(behind.values()) - _FAULTS_NS
+        return {**self._alert_reader.read_agents(first_ns, sorted(behind)), **agents}
 
     def list_gpus(self, run_id: str, attempt: int, hardware: Hardware) -> GpuGroup:
         """Return the GPUs that an attempt holds, as they were in the last minute."""
@@ -423,7 +433,12 @@ def _describe_host(name: str, newest_ns: int, agent: AgentRow | None) -> HostSee
     if agent is None:
         return HostSeen(name, newest_ns)
     return HostSeen(
-        name, newest_ns, agent.spool_used_ratio, agent.disk_used_ratio, agent.num_dropped
+        name,
+        newest_ns,
+        agent.spool_used_ratio,
+        agent.disk_used_ratio,
+        agent.num_dropped,
+        clock_ahead_s=agent.clock_ahead_s,
     )
 
 

@@ -1,7 +1,7 @@
 """Evaluates alert rules: when steps close, and as time goes by. In a thread of its own.
 
 It reads over connections of its own and nobody waits for it: a stuck evaluation delays alerts and
-nothing else, and shows in `AlertingStats.age_s`.
+nothing else, and shows in `AlertingStats.age_s`: at /readyz, at /metrics and on the page of alerts.
 """
 
 import logging
@@ -72,7 +72,8 @@ class AlertingStats:
     """Counters since the start.
 
     Attributes:
-        age_s: Seconds since a round ended last; it grows when one is stuck.
+        age_s: Seconds since a round ended last; it grows when one is stuck, and while none can be
+            judged at all.
         round_s: How long the last round took that judged anything.
     """
 
@@ -124,6 +125,9 @@ class AlertEvaluator:
         # By run: attempt and the newest step that was judged.
         self._judged: dict[str, tuple[int, int]] = {}
         self._dropped: deque[tuple[float, int]] = deque()
+        # By node: its newest data, and when that was first seen, on this server's clock.
+        self._heard: dict[str, tuple[int, int]] = {}
+        self._is_failing = False
         self._num_rounds = 0
         self._num_failed = 0
         self._ended_s = self._started_s
@@ -169,16 +173,23 @@ class AlertEvaluator:
             num_events += found or 0
         if begun_s >= self._next_tick_s:
             self._next_tick_s = begun_s + _TICK_S
-            num_events += self._guard(self._judge_time)
+            found = self._guard(self._judge_time, failed=None)
+            self._is_failing = found is None
+            num_events += found or 0
             self._num_rounds += 1
             self._round_s = self._now_s() - begun_s
         if num_events:
             self._on_change()
-        self._ended_s = self._now_s()
+        if not self._is_failing:
+            self._ended_s = self._now_s()
 
     def _run(self) -> None:
         while not self._stop.wait(_POLL_S):
-            self.process()
+            self._guard(self._process, failed=None)
+
+    def _process(self) -> int:
+        self.process()
+        return 0
 
     def _guard(self, work: Callable[[], int], failed: _Failed = 0) -> "int | _Failed":
         try:
@@ -242,14 +253,27 @@ class AlertEvaluator:
         now_ns = self._now_ns()
         summaries = [run for run in self._runs.list_summaries() if run.state != "imported"]
         num_events = self._judge_server(own)
-        hardware: Hardware | None = None
-        for summary in summaries:
-            if summary.state in _ALIVE:
-                hardware = hardware or self._histories.read_hardware(now_ns)
-                num_events += self._judge_alive(summary, hardware, own)
-            elif self._book.has_open(summary.run_id) or now_ns - summary.last_seen_ns < LATE_NS:
-                num_events += self._judge_over(summary, now_ns)
+        alive = [run for run in summaries if run.state in _ALIVE]
+        hardware = self._histories.read_hardware(now_ns) if alive else None
+        if hardware is not None:
+            self._note_heard(hardware, now_ns)
+        for run in summaries:
+            # What cannot be judged of one run must not keep the others from it.
+            if run.state in _ALIVE and hardware is not None:
+                num_events += self._guard(
+                    lambda run=run, seen=hardware: self._judge_alive(run, seen, own)
+                )
+            elif self._book.has_open(run.run_id) or now_ns - run.last_seen_ns < LATE_NS:
+                num_events += self._guard(lambda run=run: self._judge_over(run, now_ns))
         return num_events
+
+    def _note_heard(self, hardware: Hardware, now_ns: int) -> None:
+        """Note whose data is newer than at the last look: whatever a node's clock says."""
+        before, self._heard = self._heard, {}
+        for host, newest_ns in hardware.hosts.items():
+            known = before.get(host)
+            is_news = known is None or known[0] != newest_ns
+            self._heard[host] = (newest_ns, now_ns) if is_news or known is None else known
 
     def _judge_server(self, own: OwnState) -> int:
         history = History(self._now(), own=own)
@@ -259,7 +283,10 @@ class AlertEvaluator:
         points = self._histories.list_steps(summary.run_id, summary.attempt).points
         run = self._histories.describe_run(summary, points)
         gpus = self._histories.list_gpus(summary.run_id, summary.attempt, hardware)
-        hosts = self._histories.list_hosts(summary.run_id, summary.attempt, gpus, hardware)
+        hosts = [
+            replace(host, heard_ns=self._heard[host.host][1])
+            for host in self._histories.list_hosts(summary.run_id, summary.attempt, gpus, hardware)
+        ]
         history = History(self._now(), run, points, gpus, hosts, own)
         return len(self._book.evaluate(history, "time"))
 

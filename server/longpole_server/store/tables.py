@@ -65,6 +65,7 @@ _KIND_OF_QUANTITY: Mapping[str, pa.DataType] = MappingProxyType(
         "disk_used_ratio": RATIO,
         "power_watts": TENTHS,
         "energy_joules": THOUSANDTHS,
+        "clock_offset_s": THOUSANDTHS,
         "temperature_celsius": TENTHS,
         "sm_clock_hz": WHOLE,
         "nvlink_rx_bytes_per_s": WHOLE,

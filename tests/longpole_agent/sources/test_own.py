@@ -28,4 +28,7 @@ def test_counters_are_sent_every_ten_seconds(tmp_path: Path) -> None:
     }
     assert source.sample(101 * SECOND) == []
     assert len(source.sample(110 * SECOND)) == 9
+    counters.clock_ahead_s = -31.5
+    later = {point.metric: point.value for point in source.sample(120 * SECOND)}
+    assert later["longpole.agent.clock.offset"] == -31.5
     spool.close()

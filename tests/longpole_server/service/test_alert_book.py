@@ -1,15 +1,24 @@
 """The stored book: what a failing store, a restart and a long alert do to it."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from longpole_server.alerts.history import History
+from longpole_server.alerts.rule import Judgement
 from longpole_server.alerts.user_rules import read_user_rule
 from longpole_server.errors import StoreError
 from longpole_server.model.alert import AlertEvent
 from longpole_server.service.alert_book import AlertStore, StoredBook
-from support.alert_histories import history_of, make_rule, make_run, points_of
+from support.alert_histories import (
+    ScriptedDetector,
+    history_of,
+    make_rule,
+    make_run,
+    points_of,
+)
 from support.server_service import ServiceBench
 
 
@@ -55,6 +64,33 @@ def test_what_the_store_refuses_is_written_later(bench: ServiceBench, run_id: st
     assert book.flush()
     assert [event.kind for event in heard] == ["firing"]
     assert kinds_of(bench, run_id) == ["firing"]
+
+
+def test_who_reads_does_not_wait_for_who_judges(bench: ServiceBench, run_id: str):
+    entered, released = threading.Event(), threading.Event()
+
+    class Slow(ScriptedDetector):
+        def judge(self, history: History) -> Judgement:
+            entered.set()
+            released.wait(60.0)
+            return super().judge(history)
+
+    book = StoredBook(bench.alert_store, bench.clock.now_ns, [make_rule(detector=Slow())])
+    history = script_history(run_id, [2.0])
+    judging = threading.Thread(target=book.evaluate, args=(history, "step"))
+    judging.start()
+    try:
+        assert entered.wait(60.0)
+        assert (book.count_firing(run_id), book.has_open(run_id), book.stats.num_events) == (
+            0,
+            False,
+            0,
+        )
+        assert all(alert.run_id != run_id for alert in book.list_alerts())
+    finally:
+        released.set()
+        judging.join()
+    assert book.count_firing(run_id) == 1
 
 
 def test_a_long_alert_is_written_down_once_a_minute(bench: ServiceBench, run_id: str):

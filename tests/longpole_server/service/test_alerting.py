@@ -3,11 +3,12 @@ import threading
 from collections.abc import Callable, Sequence
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
-from longpole_server.alerts.history import History
+from longpole_server.alerts.history import History, RunContext, StepPoint
 from longpole_server.alerts.rule import Judgement, Rule
 from longpole_server.errors import StoreError
 from longpole_server.model.alert import Alert
 from longpole_server.model.records import HostSample, Records
+from longpole_server.model.run import RunSummary
 from longpole_server.service.alert_book import StoredBook
 from longpole_server.service.alert_histories import HistoryReader, RunSteps
 from longpole_server.service.alerting import AlertEvaluator, AlertSources, OwnReading
@@ -155,6 +156,54 @@ def test_a_gpu_that_vanishes_and_a_node_that_falls_silent(bench: ServiceBench, r
     assert ("node.silent", "resolved") in states(judge(bench, run_id, 195.0))
 
 
+def test_a_node_whose_clock_is_behind_is_told_as_that_and_not_as_silent(
+    bench: ServiceBench, run_id: str
+):
+    run = RunScript(run_id, host=f"{run_id}-node")
+    bench.write(run.start())
+    found: list[tuple[str, str]] = []
+    for second in range(0, 200, 20):
+        if second % 40 == 0:
+            train(bench, run, [0.1], first=second // 40 + 1, start_s=second - 10.0)
+        late_ns = BEGIN_NS + (second - 1_200) * S
+        sample = HostSample(run.host, late_ns, spool_used_ratio=0.0, clock_offset_s=-1_200.0)
+        bench.write(Records(host_samples=[sample]))
+        found = states(judge(bench, run_id, float(second)))
+    assert ("clock.skew", "firing") in found
+    assert ("node.silent", "firing") not in found
+    (alert,) = [a for a in judge(bench, run_id) if a.rule == "clock.skew"]
+    assert alert.summary == f"The clock of node {run.host} is 20 min behind the server's."
+
+
+class BrokenForOneRun(HistoryReader):
+    """Cannot read what one run does."""
+
+    run_id = ""
+
+    def describe_run(self, summary: RunSummary, points: Sequence[StepPoint]) -> RunContext:
+        if summary.run_id == self.run_id:
+            raise StoreError("a row that makes no sense")
+        return super().describe_run(summary, points)
+
+
+def test_what_cannot_be_judged_of_one_run_keeps_no_other_from_it(bench: ServiceBench, run_id: str):
+    evaluator, book = build_evaluator(bench, lambda: OwnReading(0, 0), histories=BrokenForOneRun)
+    for name in (f"{run_id}-a", f"{run_id}-b"):
+        bench.write(RunScript(name).start())
+        train(bench, RunScript(name), [0.1])
+    BrokenForOneRun.run_id = f"{run_id}-a"
+    bench.clock.seconds = 200.0
+    evaluator.process()
+    fired = {
+        alert.run_id
+        for alert in book.list_alerts()
+        if alert.rule in ("run.stalled", "trainer.gone")
+    }
+    assert f"{run_id}-b" in fired
+    assert f"{run_id}-a" not in fired
+    assert not evaluator.is_stuck
+
+
 class BrokenOnce(HistoryReader):
     """Fails at the first step that it is asked for, as when the database does."""
 
@@ -211,12 +260,13 @@ def build_evaluator(
     read_own: Callable[[], OwnReading],
     grace_s: float = 0.0,
     rules: Sequence[Rule] = BUILT_IN_RULES,
+    histories: type[HistoryReader] = HistoryReader,
 ) -> tuple[AlertEvaluator, StoredBook]:
     book = StoredBook(bench.alert_store, bench.clock.now_ns, rules)
     runs = RunsReader(bench.reader, bench.revisions, LOST_AFTER_S, lambda _: (), bench.clock.now_ns)
     evaluator = AlertEvaluator(
         book,
-        HistoryReader(bench.reader, bench.alert_store.reader, runs),
+        histories(bench.reader, bench.alert_store.reader, runs),
         AlertSources(runs, bench.revisions, read_own),
         lambda: None,
         bench.clock.now_ns,

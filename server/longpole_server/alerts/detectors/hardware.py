@@ -159,26 +159,38 @@ class NodeSilent:
             return not_judgeable(
                 f"{history.own.num_pending:,} requests still wait to be stored", self.unit
             )
-        silent_s = (history.moment.ts_ns - host.newest_ns) / _NS_PER_S
+        # A clock that is wrong makes old data of new one, or the other way round.
+        heard_ns = host.newest_ns if host.heard_ns is None else host.heard_ns
+        silent_s = (history.moment.ts_ns - heard_ns) / _NS_PER_S
         return compare(silent_s, self.fire, self.clear, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSkew:
-    """A node whose data comes from the future: its clock is ahead of the server's."""
+    """A node whose clock is not the server's.
+
+    Its agent compares the two with every answer of the server. Without that, data from the future
+    shows a clock that is ahead; one that is behind looks like slow delivery and is not judged.
+    """
 
     fire: float = 5.0
     clear: float = 2.0
     unit: str = "s"
-    reads: tuple[str, ...] = ("time of the node's newest sample", "the server's clock")
+    reads: tuple[str, ...] = (
+        "longpole.agent.clock.offset",
+        "time of the node's newest sample",
+        "the server's clock",
+    )
 
     def judge(self, history: History) -> Judgement:
-        """Judge one node. A clock that is behind looks like slow delivery and is not judged."""
+        """Judge one node; the value is how far its clock is off."""
         host = history.host
         if host is None:
             return not_judgeable("no node of the run is known", self.unit)
         ahead_s = (host.newest_ns - history.moment.decided_ns) / _NS_PER_S
-        if ahead_s < -self.fire:
+        if host.clock_ahead_s is not None and ahead_s < self.fire:
+            ahead_s = host.clock_ahead_s
+        elif ahead_s < -self.fire:
             return Judgement(
                 False,
                 True,
@@ -187,7 +199,8 @@ class ClockSkew:
                 self.unit,
                 quiet_because=(
                     f"its newest data is {format_seconds(-ahead_s)} old: behind or delayed, which "
-                    "cannot be told apart"
+                    "cannot be told apart without a word of its agent"
                 ),
             )
-        return compare(ahead_s, self.fire, self.clear, self.unit)
+        words = {"side": "ahead of" if ahead_s > 0 else "behind"}
+        return compare(abs(ahead_s), self.fire, self.clear, self.unit, words=words)

@@ -88,6 +88,7 @@ _HOST_COLUMNS = {
     gpus.RAY_SPILL_WRITTEN: "spilled_bytes_total",
     gpus.RAY_SPILL_RESTORED: "restored_bytes_total",
     gpus.RAY_WORKERS_KILLED: "workers_killed_total",
+    gpus.AGENT_CLOCK_OFFSET: "clock_offset_s",
 }
 # Counters by direction, stored as rates.
 _RATE_COLUMNS = {

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 from longpole_server.alerts.detectors.hardware import (
@@ -11,7 +12,7 @@ from longpole_server.alerts.detectors.hardware import (
 )
 from longpole_server.alerts.history import History, HostSeen
 from longpole_server.model.diagnosis import Entity
-from support.alert_histories import history_at, make_gpu, make_host, make_own
+from support.alert_histories import at, history_at, make_gpu, make_host, make_own
 
 FIRST = Entity("gpu", "GPU-0")
 NODE = Entity("host", "node-0")
@@ -63,6 +64,24 @@ def test_a_clock_that_is_ahead_is_told_from_one_that_is_behind():
     judgement = ClockSkew().judge(look(NODE, hosts=[make_host(60)]))
     assert not judgement.firing
     assert "behind or delayed" in (judgement.quiet_because or "")
+
+
+def test_an_agent_says_how_far_its_clock_is_off():
+    behind = replace(make_host(60), clock_ahead_s=-40.0)
+    judgement = ClockSkew().judge(look(NODE, hosts=[behind]))
+    assert (judgement.firing, judgement.value, judgement.words["side"]) == (True, 40.0, "behind")
+    delayed = replace(make_host(60), clock_ahead_s=0.3)
+    assert ClockSkew().judge(look(NODE, hosts=[delayed])).cleared
+    # Data from the future is what it is, whatever was said before.
+    ahead = replace(make_host(130), clock_ahead_s=0.3)
+    assert ClockSkew().judge(look(NODE, hosts=[ahead])).words["side"] == "ahead of"
+
+
+def test_a_node_whose_clock_is_wrong_is_silent_when_nothing_new_comes():
+    behind = replace(make_host(-7_200), heard_ns=at(95))
+    assert not NodeSilent().judge(look(NODE, hosts=[behind], own=make_own())).firing
+    ahead = replace(make_host(7_200), heard_ns=at(20))
+    assert NodeSilent().judge(look(NODE, hosts=[ahead], own=make_own())).firing
 
 
 def test_what_a_driver_reports_fires_and_says_whose_fault_it_is():

@@ -198,12 +198,13 @@ def test_what_an_agent_says_of_its_spool_belongs_to_its_node() -> None:
         otlp.gauge("longpole.agent.spool.utilization", [(1, 0.5, {})]),
         otlp.gauge("longpole.agent.disk.utilization", [(1, 0.25, {})]),
         otlp.counter("longpole.agent.dropped", [(1, 3, {})]),
+        otlp.gauge("longpole.agent.clock.offset", [(1, -31.5, {})]),
     ]
 
     (sample,) = Feed().metrics(AGENT, metrics, at_s=1).host_samples
 
     assert (sample.spool_used_ratio, sample.disk_used_ratio) == (0.5, 0.25)
-    assert sample.agent_dropped_total == 3
+    assert (sample.agent_dropped_total, sample.clock_offset_s) == (3, -31.5)
 
 
 def test_the_agents_other_counters_are_ignored() -> None:
