@@ -61,6 +61,11 @@ def _find_figure(point: StepPoint, name: str) -> float | None:
     return point.scalars.get(name)
 
 
+def is_timed(name: str) -> bool:
+    """Tell whether a figure is measured from the times of a step, not logged."""
+    return name in _OF_STEP or name.startswith((_STAGE_SECONDS, _STAGE_SHARE))
+
+
 def unit_of(name: str) -> str:
     """Return the unit of a figure, `1` where nothing is known."""
     if name in METRICS:

@@ -79,9 +79,7 @@ class _AttemptReplay:
         end_ns = step.end_ns if step.end_ns is not None else step.start_ns
         self._judge_hardware(end_ns)
         run = self._run_at(end_ns)
-        stalled_ns = self._progress_ns + round(run.patience_s * _NS_PER_S) + 1
-        if end_ns > stalled_ns:
-            self._judge_time(replace(run, state="stalled"), stalled_ns)
+        self._judge_stall(end_ns)
         self._points = [*self._points[-(NEWEST_STEPS - 1) :], point]
         if len(self._opening) < OPENING_STEPS:
             self._opening.append(point)
@@ -95,16 +93,28 @@ class _AttemptReplay:
         """Judge how the run ended."""
         end_ns = max(self._progress_ns, self._run.last_seen_ns)
         self._judge_hardware(end_ns)
-        run = replace(self._run, last_progress_ns=self._progress_ns, open_stage=None)
+        self._judge_stall(end_ns)
+        run = replace(
+            self._run,
+            last_progress_ns=self._progress_ns,
+            patience_s=self._run_at(end_ns).patience_s,
+            open_stage=None,
+        )
         self._judge_time(run, end_ns)
         if run.state in ("finished", "crashed", "lost"):
             history = self._look(Moment(end_ns, end_ns), run)
             keep = frozenset({"trainer.gone"})
             self.events += end_alerts_of(self.book, history, f"the run is {run.state}", keep)
 
+    def _judge_stall(self, until_ns: int) -> None:
+        """Judge the moment at which no step had closed for too long, where that came."""
+        run = self._run_at(until_ns)
+        stalled_ns = self._progress_ns + round(run.patience_s * _NS_PER_S) + 1
+        if until_ns > stalled_ns:
+            self._judge_time(replace(run, state="stalled", last_seen_ns=stalled_ns), stalled_ns)
+
     def _judge_hardware(self, until_ns: int) -> None:
-        """Judge GPUs and nodes minute by minute; whether the run gets anywhere is judged apart."""
-        rules = [rule for rule in self._rules if rule.entity_kind in ("gpu", "host")]
+        """Judge what goes by time minute by minute, as far as hardware was looked at."""
         while self._hardware and self._hardware[0].ts_ns <= until_ns:
             minute = self._hardware.popleft()
             history = replace(
@@ -112,7 +122,7 @@ class _AttemptReplay:
                 gpus=minute.gpus,
                 hosts=minute.hosts,
             )
-            self.events += evaluate(rules, history, self.book, "time").events
+            self.events += evaluate(self._rules, history, self.book, "time").events
 
     def _judge_time(self, run: RunContext, ts_ns: int) -> None:
         history = self._look(Moment(ts_ns, ts_ns), run)

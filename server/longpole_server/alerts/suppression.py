@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from longpole.conventions.stages import SAVE_CHECKPOINT, TESTING
 from longpole_server.alerts.history import History, StepPoint
+from longpole_server.alerts.inputs import is_timed
 from longpole_server.alerts.rule import Rule
 
 WARM_UP_STEPS = 5
@@ -15,7 +16,8 @@ _INTERRUPTIONS = frozenset({TESTING, SAVE_CHECKPOINT})
 def find_suppression(rule: Rule, history: History) -> str | None:
     """Return why a rule is not judged at this step, None when it is.
 
-    Faults and exceeded bounds always are, and so is what is judged between steps.
+    Faults and exceeded bounds always are, and so is what is judged between steps. A validation
+    disturbs what is timed; what users watch may be logged by it alone.
     """
     if rule.kind == "fault" or rule.trigger == "time":
         return None
@@ -25,6 +27,8 @@ def find_suppression(rule: Rule, history: History) -> str | None:
     if run.first_step is not None and newest.step.step < run.first_step + WARM_UP_STEPS:
         after = "the run warms up" if run.attempt <= 1 else "the run was resumed just now"
         return f"not judged: {after} (the first {WARM_UP_STEPS} steps)"
+    if rule.user is not None and not is_timed(rule.user.metric):
+        return None
     return _find_interruption(newest, history.steps)
 
 

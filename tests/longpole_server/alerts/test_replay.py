@@ -1,9 +1,16 @@
 from dataclasses import replace
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
-from longpole_server.alerts.history import StepPoint
+from longpole_server.alerts.history import GpuGroup, HardwareMinute, StepPoint
 from longpole_server.alerts.replay import replay
-from support.alert_histories import at, make_point, make_run, points_of
+from support.alert_histories import (
+    at,
+    make_gpu,
+    make_host,
+    make_point,
+    make_run,
+    points_of,
+)
 
 
 def shifted(point: StepPoint, seconds: float) -> StepPoint:
@@ -49,3 +56,32 @@ def test_a_gap_between_steps_was_a_stall() -> None:
     (alert,), _ = replay(BUILT_IN_RULES, [(run, points)])
     assert (alert.rule, alert.state) == ("run.stalled", "resolved")
     assert alert.resolved_ns == at(1_110)
+
+
+def test_a_run_that_never_closed_another_step_was_stalled_before_it_was_gone() -> None:
+    points = [make_point(number) for number in range(1, 20)]
+    run = make_run(state="lost", last_seen_ns=at(1_000))
+    alerts, events = replay(BUILT_IN_RULES, [(run, points)])
+    assert [(event.rule, event.kind) for event in events] == [
+        ("run.stalled", "firing"),
+        ("run.stalled", "resolved"),
+        ("trainer.gone", "firing"),
+    ]
+    assert events[0].ts_ns == at(310) + 1, "five steps are fewer than two minutes"
+    assert {alert.rule for alert in alerts} == {"run.stalled", "trainer.gone"}
+
+
+def test_gpus_that_spun_for_minutes_were_a_hang() -> None:
+    points = [make_point(number) for number in range(1, 20)]
+    spinning = {"utilization_ratio": 1.0, "power_watts": 120.0, "tensor_active_ratio": 0.0}
+    minutes = [
+        HardwareMinute(
+            at(second),
+            GpuGroup(make_gpu(index, newest_s=second, **spinning) for index in range(4)),
+            (make_host(second),),
+        )
+        for second in range(60, 1_000, 60)
+    ]
+    run = make_run(state="lost", last_seen_ns=at(1_000))
+    alerts, _ = replay(BUILT_IN_RULES, [(run, points)], lambda _: minutes)
+    assert {alert.rule for alert in alerts} == {"run.stalled", "run.hang", "trainer.gone"}

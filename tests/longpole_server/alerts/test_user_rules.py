@@ -10,7 +10,7 @@ from longpole_server.alerts.inputs import _OF_STEP
 from longpole_server.alerts.user_rules import make_rule, read_user_rule
 from longpole_server.errors import BadRequestError
 from longpole_server.model.alert import STEP_FIGURES
-from support.alert_histories import history_of, points_of
+from support.alert_histories import history_of, points_of, with_validation
 
 GOOD: dict[str, Any] = {"metric": "critic/score/mean", "comparison": "below", "threshold": 0.1}
 
@@ -72,3 +72,17 @@ def test_nothing_but_a_clear_refusal_comes_of_anything(document: dict[str, Any])
 
 def test_every_figure_of_a_step_is_offered():
     assert set(STEP_FIGURES) == set(_OF_STEP)
+
+
+def test_a_metric_that_is_logged_by_validations_alone_is_judged_there() -> None:
+    values: list[float | None] = [None] * 29 + [0.01]
+    points = points_of("val-core/gsm8k/acc/mean@1", values)
+    points[-1] = with_validation(points[-1])
+
+    def fires(metric: str, threshold: float) -> bool:
+        document = {"metric": metric, "comparison": "below", "threshold": threshold}
+        rules = [make_rule(read_user_rule(document))]
+        return bool(evaluate(rules, history_of(points), AlertBook(), "step").events)
+
+    assert fires("val-core/gsm8k/acc/mean@1", 0.1)
+    assert not fires("step_duration_s", 60.0), "a validation disturbs what is timed"
