@@ -11,7 +11,13 @@ from longpole_server.alerts.detectors.leak_floors import (
     list_floors,
 )
 from longpole_server.alerts.detectors.leak_support import find_support
-from longpole_server.alerts.detectors.trends import Trend, adjust_holm, fit_slope, measure_trend
+from longpole_server.alerts.detectors.trends import (
+    Trend,
+    adjust_holm,
+    fit_slope,
+    is_in_steps,
+    measure_trend,
+)
 from longpole_server.alerts.history import TRAINER, History
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.alerts.wording import format_number
@@ -156,9 +162,19 @@ class KvLeak:
         trend = _trend_of(points)
         if trend.slope_low <= 0 or trend.tau < self.min_tau:
             return None
+        if not self._is_new(floors, points, end) or is_in_steps([each.ratio for each in points]):
+            return None
         if floors.is_resized and not self._rises_in_amount(floors, points):
             return None
         return trend
+
+    def _is_new(self, floors: Floors, points: Sequence[FloorPoint], end: float) -> bool:
+        """Tell whether a rise leads beyond where the floor was before: one that wanders comes back.
+
+        One earlier point alone may have been anything.
+        """
+        before = sorted(each.ratio for each in floors.points[: -len(points)])
+        return len(before) < 2 or end >= before[-2] + self.min_rise / 2
 
     def _rises_in_amount(self, floors: Floors, points: Sequence[FloorPoint]) -> bool:
         """Tell whether a floor rises in blocks or bytes too, where the pool's size changed."""

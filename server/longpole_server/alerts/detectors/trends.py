@@ -17,6 +17,9 @@ _Key = TypeVar("_Key", bound=Hashable)
 # A line that explains so much of a series leaves no memory in it worth correcting for.
 _STRAIGHT = 0.95
 _MAX_INFLATION = 4.0
+# Levels and the places where they change; slope, and where it begins.
+_PARAMETERS_OF_LEVELS, _PARAMETERS_OF_LINE = 5, 2
+_LEAST_FOR_STEPS = 8
 
 
 _Floats = NDArray[np.float64]
@@ -109,3 +112,36 @@ def measure_shift(before: Sequence[float], after: Sequence[float]) -> float:
     if len(set(before) | set(after)) == 1:
         return 1.0
     return float(stats.mannwhitneyu(after, before, alternative="greater").pvalue)
+
+
+def is_in_steps(values: Sequence[float]) -> bool:
+    """Tell whether three levels explain a series better than a line does (Schwarz 1978).
+
+    What jumps once or twice and stands still between was kept once or twice; it does not leak.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    count = len(y)
+    if count < _LEAST_FOR_STEPS:
+        return False
+    at = np.arange(count, dtype=np.float64)
+    line = y - np.polynomial.Polynomial.fit(at, y, 1)(at)
+    tiny = 1e-12 * max(1.0, float(y @ y))
+    of_line = max(tiny, float(line @ line))
+    of_levels = max(tiny, _fit_levels(y))
+    penalty = (_PARAMETERS_OF_LEVELS - _PARAMETERS_OF_LINE) * math.log(count)
+    return count * math.log(of_levels) + penalty < count * math.log(of_line)
+
+
+def _fit_levels(y: _Floats) -> float:
+    """Return the least sum of squares that three levels, one after the other, leave."""
+    count = len(y)
+    sums, squares = np.cumsum(np.append(0.0, y)), np.cumsum(np.append(0.0, y * y))
+
+    def left(first: NDArray[np.intp], last: NDArray[np.intp]) -> _Floats:
+        total = sums[last] - sums[first]
+        return squares[last] - squares[first] - total * total / (last - first)
+
+    row, column = _pair_up(count - 1)
+    first, second = row + 1, column + 1
+    zero, end = np.zeros_like(first), np.full_like(first, count)
+    return float(np.min(left(zero, first) + left(first, second) + left(second, end)))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from longpole_server.alerts.detectors.trends import (
     adjust_holm,
     fit_slope,
+    is_in_steps,
     measure_shift,
     measure_trend,
 )
@@ -61,3 +62,15 @@ def test_adjusted_values_keep_their_order_and_never_fall(p_values: dict[int, flo
 def test_a_shift():
     assert measure_shift([1.0, 2.0, 1.5] * 6, [4.0, 5.0] * 5) < 1e-4
     assert measure_shift([1.0] * 20, [1.0] * 10) == 1.0
+
+
+def test_what_was_kept_twice_is_told_from_what_rises():
+    rng = np.random.default_rng(3)
+    noise = rng.normal(0, 0.004, 60)
+    line = 0.3 + 0.003 * np.arange(60) + noise
+    kept_twice = 0.3 + 0.06 * (np.arange(60) >= 8) + 0.06 * (np.arange(60) >= 35) + noise
+    stairs = 0.3 + 0.02 * (np.arange(60) // 7) + noise
+    assert is_in_steps(kept_twice.tolist())
+    assert not is_in_steps(line.tolist())
+    assert not is_in_steps(stairs.tolist())
+    assert not is_in_steps([0.1 * number for number in range(10)])
