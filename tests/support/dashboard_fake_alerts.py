@@ -33,6 +33,7 @@ class FakeAlerts:
     silences: list[Silence] = field(default_factory=list[Silence])
     channels: list[ChannelStatus] = field(default_factory=list[ChannelStatus])
     now_ns: int = 1_700_000_000_000_000_000
+    blindness: str | None = None
 
     def list_alerts(
         self, state: AlertPhase | None = None, run_id: str | None = None
@@ -76,6 +77,9 @@ class FakeAlerts:
                 self.silences.remove(silence)
                 return silence
         raise NotFoundError(f"no silence {silence_id!r}")
+
+    def explain_blindness(self) -> str | None:
+        return self.blindness
 
     def list_channels(self) -> Sequence[ChannelStatus]:
         return self.channels

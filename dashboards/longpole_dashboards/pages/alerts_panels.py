@@ -52,6 +52,10 @@ def _counts(reading: AlertsReading) -> tuple[object, ...]:
         ),
         html.Span([html.B(str(count["resolved"])), " over lately"], className="lp-count"),
     ]
+    if reading.blindness is not None:
+        words.insert(
+            0, html.Span(reading.blindness, className="lp-count lp-count-firing", role="alert")
+        )
     if reading.run_id is not None:
         name = reading.names.get(reading.run_id, reading.run_id)
         words += [
@@ -254,7 +258,7 @@ def _alerts_key(reading: AlertsReading) -> object:
         replace(alert, last_seen_ns=0, updated_ns=alert.updated_ns // 60_000_000_000)
         for alert in reading.alerts
     ]
-    return (reading.run_id, alerts, reading.silences, len(reading.rules))
+    return (reading.run_id, alerts, reading.silences, len(reading.rules), reading.blindness)
 
 
 PANELS = PanelGroup[AlertsReading](

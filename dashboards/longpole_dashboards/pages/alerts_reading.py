@@ -82,6 +82,11 @@ class AlertsReading:
         return {rule.rule_id: rule.title for rule in self.rules}
 
     @cached_property
+    def blindness(self) -> str | None:
+        """Why nothing new can fire at the moment, None while rules are judged."""
+        return self._alerts.explain_blindness()
+
+    @cached_property
     def channels(self) -> Sequence[ChannelStatus]:
         """The channels."""
         return self._alerts.list_channels()

@@ -6,13 +6,16 @@ from urllib.parse import quote, urlencode
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import Moment, RunContext
-from longpole_server.alerts.rule import DEFAULT_PANEL, Judgement, Rule
+from longpole_server.alerts.rule import DEFAULT_PANEL, GPU_PANEL, NODE_PANEL, Judgement, Rule
 from longpole_server.alerts.wording import fill_text
 from longpole_server.model.alert import Alert, AlertEvent, EventKind
 from longpole_server.model.diagnosis import Entity
 
-# Steps that a link shows before the one where it began.
+# Steps, and minutes, that a link shows before those in which it began.
 _LINK_STEPS = 20
+_LINK_MINUTES = 15
+_NS_PER_MINUTE = 60 * 10**9
+_NS_PER_MS = 10**6
 _PANELS = {rule.rule_id: rule.panel for rule in BUILT_IN_RULES}
 
 
@@ -174,9 +177,15 @@ def make_link(event: AlertEvent, panel: str | None = None) -> str:
     """
     if not event.run_id:
         return "/alerts"
+    shown = panel or _PANELS.get(event.rule, DEFAULT_PANEL)
+    if shown == NODE_PANEL:
+        return f"/cluster?{urlencode({'node': event.entity_id}, quote_via=quote, safe='')}"
     query: dict[str, str | int] = {"id": event.run_id, "alert": event.alert_id}
     if event.started_step is not None:
         query["from"] = max(0, event.started_step - _LINK_STEPS)
         query["to"] = event.step if event.step is not None else event.started_step
-    shown = panel or _PANELS.get(event.rule, DEFAULT_PANEL)
+    if shown == GPU_PANEL:
+        first_ns = event.started_ns - _LINK_MINUTES * _NS_PER_MINUTE
+        last_ns = event.ts_ns + _NS_PER_MINUTE
+        query["time"] = f"{max(0, first_ns) // _NS_PER_MS}-{last_ns // _NS_PER_MS}"
     return f"/run?{urlencode(query, quote_via=quote, safe='')}#{shown}"

@@ -11,6 +11,9 @@ from longpole_server.model.step import Severity
 DEFAULT_COOLDOWN_S = 900.0
 # Element of the run page that most rules point to.
 DEFAULT_PANEL = "run-health"
+# The one of the run page that is drawn over time, and the page of a node.
+GPU_PANEL = "run-gpus"
+NODE_PANEL = "node"
 DEFAULT_REPEAT_S = 4 * 3_600.0
 
 
@@ -94,7 +97,7 @@ class Rule:
         summary, cause, first_look: Texts; `{value}`, `{threshold}`, `{baseline}`, `{entity}` and
             the detector's own words are filled in.
         for_steps, for_s: How long the condition must hold before it fires.
-        panel: Element of the run page that shows what it is about.
+        panel: Element of the run page that shows what it is about; `NODE_PANEL` is the node's page.
         user: As it was saved, for rules that users made.
     """
 

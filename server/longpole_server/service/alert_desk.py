@@ -87,5 +87,12 @@ def open_alert_desk(
     evaluator = AlertEvaluator(
         book, histories, sources, on_change, clocks.now_ns, clocks.now_s, grace_s
     )
-    service = AlertService(book, book.store.reader, histories, deliverer, clocks.now_ns)
+    service = AlertService(
+        book,
+        book.store.reader,
+        histories,
+        deliverer,
+        clocks.now_ns,
+        lambda: evaluator.stats.age_s if evaluator.is_stuck else 0.0,
+    )
     return AlertDesk(book, histories, evaluator, deliverer, service)

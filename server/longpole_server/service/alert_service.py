@@ -12,6 +12,7 @@ from longpole_server.alerts.replay import replay
 from longpole_server.alerts.rule import Rule
 from longpole_server.alerts.silences import read_silence
 from longpole_server.alerts.user_rules import MAX_RULES, PREFIX, make_rule, read_user_rule
+from longpole_server.alerts.wording import format_seconds
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.model.alert import (
     Alert,
@@ -56,6 +57,7 @@ class AlertService:
         histories: Reads stored runs for replays.
         channels: Those who deliver.
         now_ns: Wall clock, UTC nanoseconds.
+        read_stuck_s: Returns for how many seconds no rule could be judged, 0 while all is well.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class AlertService:
         histories: HistoryReader,
         channels: Channels,
         now_ns: Callable[[], int] = time.time_ns,
+        read_stuck_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self._read_stuck_s = read_stuck_s
         self._book = book
         self._reader = reader
         self._histories = histories
@@ -142,6 +146,14 @@ class AlertService:
                 self._book.put_silence(lifted)
                 return lifted
         raise NotFoundError(f"no silence {silence_id!r} is in force")
+
+    def explain_blindness(self) -> str | None:
+        """Return why nothing new can fire at the moment, None while rules are judged."""
+        stuck_s = self._read_stuck_s()
+        if not stuck_s:
+            return None
+        lasting = format_seconds(60 * (stuck_s // 60))
+        return f"No rule has been judged for {lasting}: what fires now is not known."
 
     def list_channels(self) -> Sequence[ChannelStatus]:
         """Return the channels and how their deliveries went. Never a secret."""

@@ -67,6 +67,10 @@ class Alerts(Protocol):
         """End a silence now."""
         ...
 
+    def explain_blindness(self) -> str | None:
+        """Return why nothing new can fire at the moment, None while rules are judged."""
+        ...
+
     def list_channels(self) -> Sequence[ChannelStatus]:
         """Return the channels and how their deliveries went. Never a secret."""
         ...

@@ -54,6 +54,13 @@ def test_rules_of_one_state(state: str, count: int) -> None:
     assert len(find_all(shown["alerts-rules.children"], "lp-rule")) == count
 
 
+def test_rules_that_are_not_judged_are_told_first() -> None:
+    service = FakeService(NOW_NS)
+    service.alerts.blindness = "No rule has been judged for 3 min: what fires now is not known."
+    shown = render(PANELS, service, make_view({}))
+    assert words(shown["alerts-counts.children"]).startswith("No rule has been judged for 3 min")
+
+
 def test_a_calm_cluster_says_what_watches() -> None:
     shown = render(PANELS, FakeService(NOW_NS, specs=()), make_view({}))
     said = words(shown["alerts-cards.children"])

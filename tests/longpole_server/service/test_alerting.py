@@ -11,6 +11,7 @@ from longpole_server.model.records import HostSample, Records
 from longpole_server.model.run import RunSummary
 from longpole_server.service.alert_book import StoredBook
 from longpole_server.service.alert_histories import HistoryReader, RunSteps
+from longpole_server.service.alert_service import AlertService
 from longpole_server.service.alerting import AlertEvaluator, AlertSources, OwnReading
 from longpole_server.service.runs import RunsReader
 from support.alert_histories import make_rule
@@ -315,13 +316,23 @@ def test_a_stuck_evaluator_is_seen(bench: ServiceBench):
         released.wait(60.0)
         return OwnReading(0, 0)
 
-    evaluator, _ = build_evaluator(bench, hang)
+    evaluator, book = build_evaluator(bench, hang)
     evaluator.start()
     try:
         assert entered.wait(60.0)
         assert not evaluator.is_stuck
         bench.clock.seconds += 121.0
         assert evaluator.is_stuck
+        service = AlertService(
+            book,
+            bench.alert_store.reader,
+            bench.alert_desk.histories,
+            bench.alert_desk.deliverer,
+            read_stuck_s=lambda: evaluator.stats.age_s if evaluator.is_stuck else 0.0,
+        )
+        assert "has been judged for 2 min" in (service.explain_blindness() or "")
+        # Who asks does not wait for it.
+        assert service.list_rules()
     finally:
         released.set()
         evaluator.close()

@@ -10,7 +10,7 @@ from longpole_server.alerts.detectors.hardware import (
     SpoolFilling,
 )
 from longpole_server.alerts.detectors.own import DiskFilling, IngestDropping
-from longpole_server.alerts.rule import Rule
+from longpole_server.alerts.rule import NODE_PANEL, Rule
 
 HARDWARE_RULES: tuple[Rule, ...] = (
     Rule(
@@ -115,6 +115,7 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         first_look="The agent's log, and the server's ingest counters.",
         entity_kind="host",
         trigger="time",
+        panel=NODE_PANEL,
     ),
     Rule(
         "disk.filling",
