@@ -24,7 +24,7 @@ from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.settings import DeliverySettings, open_channels, read_settings
 from longpole_server.errors import NotFoundError, StoreError, StoreLockedError
 from longpole_server.ingest.admission import Admission
-from longpole_server.ingest.http import create_otlp_routes
+from longpole_server.ingest.http import OtlpFirst, create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import KnownAttempt, Normalizer
 from longpole_server.ingest.pipeline import Pipeline
@@ -64,11 +64,13 @@ class Application:
 
     Attributes:
         api: Pages, API and OTLP/HTTP.
+        front: The same, with OTLP/HTTP first: its requests pass by what browsers need.
         otlp_http: OTLP/HTTP alone, for the standard port.
         admission: Decides about senders.
     """
 
     api: FastAPI
+    front: OtlpFirst
     otlp_http: Starlette
     pipeline: Pipeline
     limits: OtlpLimits
@@ -248,6 +250,7 @@ def _build(
     api.add_middleware(SecurityHeadersMiddleware, script_hashes=script_hashes)
     return Application(
         api=api,
+        front=OtlpFirst(otlp_routes, api),
         otlp_http=Starlette(routes=list(otlp_routes)),
         pipeline=pipeline,
         limits=limits,

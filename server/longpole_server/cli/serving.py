@@ -90,7 +90,7 @@ async def _serve(
         application.start()
         async with AsyncExitStack() as running:
             ports = {"http": port_of(listener)}
-            await running.enter_async_context(_serving(application.api, listener, tls))
+            await running.enter_async_context(_serving(application.front, listener, tls))
             if not config.no_otlp:
                 ports.update(await _open_standard_ports(application, config, running))
             if config.ports_file is not None:
@@ -124,7 +124,7 @@ def _on_signal(stop: asyncio.Event) -> None:
 async def _open_own_port(application: Application, running: AsyncExitStack) -> str:
     """Listen for the programs beside this one, whom no certificate names this machine for."""
     listener = running.enter_context(contextlib.closing(bind("127.0.0.1", 0)))
-    await running.enter_async_context(_serving(application.api, listener))
+    await running.enter_async_context(_serving(application.front, listener))
     return local_url("127.0.0.1", port_of(listener))
 
 

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from longpole.conventions.attributes import HEADER_BATCH_ID
 from longpole.patience import GRPC_PATIENCE
 from longpole_server.errors import ConfigError, ServerError
-from longpole_server.ingest.admission import Admission
+from longpole_server.ingest.admission import Admission, is_quick
 from longpole_server.ingest.compression import decompress, is_compressed
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.pipeline import Pipeline
@@ -121,9 +121,12 @@ def _create_export(
             return b""
         check = functools.partial(_check, admission, sender, signal)
         try:
-            body = await asyncio.to_thread(
-                _decode, signal, message, limits.max_request_bytes, check
-            )
+            if is_quick(message, sender) and not is_compressed(message):
+                body = _decode(signal, message, limits.max_request_bytes, check)
+            else:
+                body = await asyncio.to_thread(
+                    _decode, signal, message, limits.max_request_bytes, check
+                )
             batch_id = metadata.get(HEADER_BATCH_ID)
             await pipeline.accept_async(signal, body, batch_id, _name_peer(context))
         except ServerError as error:

@@ -11,20 +11,21 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from longpole.conventions.attributes import HEADER_BATCH_ID
 from longpole_server.errors import ServerError
-from longpole_server.ingest.admission import Admission
+from longpole_server.ingest.admission import Admission, is_quick
 from longpole_server.ingest.compression import check_size, decompress
 from longpole_server.ingest.entry import check_batch_id
 from longpole_server.ingest.limits import InFlightMeter, OtlpLimits
-from longpole_server.ingest.nameless import FindJob, name_senders
+from longpole_server.ingest.nameless import FindJob, may_be_nameless, name_senders
 from longpole_server.ingest.otlp_json import build_request
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.ingest.signals import SIGNALS, Signal, parse_request
@@ -51,6 +52,11 @@ class _Format:
 
     media_type: str
     is_gzip: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the body is protobuf as it is."""
+        return self.media_type == _PROTOBUF and not self.is_gzip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,23 @@ def create_otlp_routes(
         find_job,
     )
     return [Route(f"/v1/{signal}", _Endpoint(signal, receiver)) for signal in SIGNALS]
+
+
+class OtlpFirst:
+    """An ASGI application that answers the OTLP routes itself and leaves the rest to another one.
+
+    What stands around that one costs as much as a small request. The routes decide about senders
+    themselves, whichever way a request comes.
+    """
+
+    def __init__(self, routes: Sequence[Route], rest: ASGIApp) -> None:
+        self._endpoints: dict[str, ASGIApp] = {route.path: route.app for route in routes}
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or hand it on."""
+        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        await (endpoint or self._rest)(scope, receive, send)
 
 
 class _Endpoint:
@@ -132,7 +155,6 @@ class _Endpoint:
     async def _accept(self, request: Request, body_format: _Format, sender: Principal) -> bool:
         """Take a request; return whether its sender was one that only this server could name."""
         receiver = self._receiver
-        is_nameless = False
         batch_id = check_batch_id(request.headers.get(HEADER_BATCH_ID))
         with receiver.meter.reserve() as reservation:
             declared = request.headers.get("content-length", "")
@@ -143,24 +165,34 @@ class _Endpoint:
                 reservation.add(len(chunk))
                 check_size(reservation.num_bytes, receiver.limits.max_request_bytes)
                 chunks.append(chunk)
-            loop = asyncio.get_running_loop()
-            body = await loop.run_in_executor(
-                receiver.decoders,
-                self._decode,
-                body_format,
-                b"".join(chunks),
-                sender,
-            )
+            body = b"".join(chunks)
             chunks.clear()
             peer = None if request.client is None else request.client.host
             # Agents name senders themselves, and give each batch an id.
-            if self._signal == "traces" and batch_id is None and receiver.find_job is not None:
-                named = await loop.run_in_executor(
-                    receiver.decoders, name_senders, body, peer, receiver.find_job
-                )
-                is_nameless, body = named is not body, named
+            finds_job = self._signal == "traces" and batch_id is None
+            read = partial(self._read, body_format, body, sender, peer if finds_job else None)
+            if (
+                body_format.is_plain
+                and is_quick(body, sender)
+                and not (finds_job and may_be_nameless(body))
+            ):
+                body, is_nameless = read()
+            else:
+                loop = asyncio.get_running_loop()
+                body, is_nameless = await loop.run_in_executor(receiver.decoders, read)
             await receiver.pipeline.accept_async(self._signal, body, batch_id, peer)
         return is_nameless
+
+    def _read(
+        self, body_format: _Format, body: bytes, sender: Principal, peer: str | None
+    ) -> tuple[bytes, bool]:
+        """Return the request as `_decode`, and whether its sender was named here, by `peer`."""
+        body = self._decode(body_format, body, sender)
+        find_job = self._receiver.find_job
+        if peer is None or find_job is None:
+            return body, False
+        named = name_senders(body, peer, find_job)
+        return named, named is not body
 
     def _decode(self, body_format: _Format, body: bytes, sender: Principal) -> bytes:
         """Return the request in protobuf, proven to be one that the sender may send."""

@@ -39,7 +39,7 @@ ROLLUP_FIELDS = (
 
 # Up to so many rows are taken as they are and added up here: the database would put them into a
 # hash table of hardly fewer cells, which takes five times as long. Beyond, it adds them up.
-_MAX_FLAT_ROWS = 2_000_000
+_MAX_FLAT_ROWS = 3_000_000
 
 # A range on `ts_ns` prunes the key's time bucket; the hosts prune what follows it in the key, which
 # does not lead to a GPU's identity.

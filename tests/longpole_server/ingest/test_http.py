@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from starlette.applications import Starlette
 
 from longpole_server.ingest.admission import Admission
-from longpole_server.ingest.http import create_otlp_routes
+from longpole_server.ingest.http import OtlpFirst, create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import Normalizer
 from longpole_server.ingest.pipeline import Pipeline
@@ -299,3 +299,42 @@ def test_a_client_that_goes_away_leaves_nothing_behind(client: Client) -> None:
 
     assert asyncio.run(main()) == [1]
     assert client.pipeline.stats.num_accepted == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/v1/traces", 401), ("/v1/metrics", 401), ("/v1/traces/", 404), ("/api/v1/runs", 404)],
+)
+def test_otlp_is_answered_first_and_by_the_same_rules(
+    client: Client, path: str, status: int
+) -> None:
+    async def main() -> httpx.Response:
+        routes = create_otlp_routes(client.pipeline, OtlpLimits(), Admission(lambda _: None))
+        transport = httpx.ASGITransport(OtlpFirst(routes, Starlette()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as asking:
+            return await asking.post(path, content=BODY, headers={"content-type": PROTOBUF})
+
+    assert asyncio.run(main()).status_code == status
+    assert client.pipeline.stats.num_accepted == 0
+
+
+def test_a_large_body_is_judged_like_a_small_one(tmp_path: Path) -> None:
+    spans = [otlp.span("x", 1, 2, {"text": "y" * 1000}) for _ in range(40)]
+    body = otlp.traces((otlp.process(), spans))
+    writer = RecordingWriter()
+    with running_pipeline(tmp_path, writer, Normalizer()) as pipeline:
+        app = Starlette(routes=create_otlp_routes(pipeline, OtlpLimits()))
+
+        async def main() -> list[int]:
+            transport = httpx.ASGITransport(app)
+            headers = {"content-type": PROTOBUF}
+            async with httpx.AsyncClient(transport=transport, base_url="http://server") as asking:
+                return [
+                    (await asking.post("/v1/traces", content=each, headers=headers)).status_code
+                    for each in (body, body[:-1])
+                ]
+
+        assert asyncio.run(main()) == [200, 400]
+        assert pipeline.drain(60)
+    (block,) = [block for block in writer.records.blocks if block.kind == "raw_spans"]
+    assert block.num_rows == 40
