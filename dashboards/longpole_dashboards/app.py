@@ -2,10 +2,8 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
-import base64
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
@@ -26,6 +24,7 @@ from longpole_dashboards.addresses import (
 from longpole_dashboards.live import register_push
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.reading import Reader
+from longpole_dashboards.script_policy import insert_policy
 from longpole_dashboards.shell import EARLY_SCRIPT, INDEX_STRING, register_shell, shell_layout
 from longpole_server.service import Service
 
@@ -55,9 +54,7 @@ _PAGES: Mapping[str, Page] = MappingProxyType(
 )
 
 
-def mount(
-    api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.time_ns
-) -> Sequence[str]:
+def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
     """Serve the dashboards from `api`, reading through `service`.
 
     Call it once per process, after the API's own routes are there (unknown addresses answer with
@@ -67,9 +64,6 @@ def mount(
         api: The application whose root becomes the dashboards.
         service: What the dashboards read.
         clock_ns: The server's clock, UTC nanoseconds; browsers measure ages against it.
-
-    Returns:
-        The hashes of the scripts that stand in the pages, as a content security policy names them.
     """
     app = Dash(
         __name__,
@@ -85,7 +79,8 @@ def mount(
         # A quiet run is no reason to hang up.
         websocket_inactivity_timeout=0,
     )
-    app.layout = shell_layout()
+    # Made for each visitor: the header says who is signed in.
+    app.layout = shell_layout
     reader = Reader(service)
     register_push(app, reader, clock_ns)
     register_shell(app, {path: page.layout for path, page in _PAGES.items()})
@@ -94,9 +89,4 @@ def mount(
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
-    return [*app.csp_hashes(), _hash_script(EARLY_SCRIPT)]
-
-
-def _hash_script(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+    app.index_string = insert_policy(INDEX_STRING, app.csp_hashes(), [EARLY_SCRIPT])

@@ -17,7 +17,9 @@ from longpole_dashboards.addresses import ALERTS_PATH, CLUSTER_PATH, RUNS_PATH, 
 from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.live import TICK_ID
+from longpole_dashboards.script_policy import PLACE
 from longpole_dashboards.theme import DEFAULT_THEME, FONT_FAMILY, MONO_FAMILY, css_variables
+from longpole_server.service import who_asks
 
 HEADER_PX = 44
 PageLayout = Callable[[Query], Component]
@@ -35,6 +37,7 @@ EARLY_SCRIPT = f"""
 INDEX_STRING = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
+{PLACE}
 {{%metas%}}
 <title>{{%title%}}</title>
 <link rel="icon" href="assets/icons/longpole.svg" type="image/svg+xml">
@@ -50,7 +53,7 @@ INDEX_STRING = f"""<!DOCTYPE html>
 
 
 def shell_layout() -> Component:
-    """Return the frame with the stores that every page listens to."""
+    """Return the frame with the stores that every page listens to, for who asks for it."""
     return dmc.MantineProvider(
         [
             dcc.Location(id="url", refresh="callback-nav"),
@@ -136,9 +139,24 @@ def _header() -> Component:
                 title="Dark or light",
                 **attributes(aria_label="Switch between dark and light"),
             ),
+            *_sign_out(),
         ],
         className="lp-header-row",
     )
+
+
+def _sign_out() -> list[Component]:
+    """Return who is signed in, with the way out; nothing where nobody had to."""
+    principal = who_asks().principal
+    if not principal.subject:
+        return []
+    button = html.Button(
+        principal.name,
+        type="submit",
+        className="lp-button",
+        title=f"Signed in as {principal.name} ({principal.role}): sign out",
+    )
+    return [html.Form(button, action="/logout", method="POST", className="lp-sign-out")]
 
 
 def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:

@@ -245,9 +245,9 @@ def _build(
             transfer=RunTransfer(parts.pool, parts.arrivals, on_arrived),
         )
     )
-    script_hashes = _mount_dashboards(api, service)
-    # Outside of what refuses: a refusal is a page like any other.
-    api.add_middleware(SecurityHeadersMiddleware, script_hashes=script_hashes)
+    _mount_dashboards(api, service)
+    # Outside of what refuses: a refusal is an answer like any other.
+    api.add_middleware(SecurityHeadersMiddleware)
     return Application(
         api=api,
         front=OtlpFirst(otlp_routes, api),
@@ -312,11 +312,10 @@ def _list_known_attempts(reader: Reader) -> list[KnownAttempt]:
     ]
 
 
-def _mount_dashboards(api: FastAPI, service: Service) -> Sequence[str]:
-    """Serve the pages; return the hashes of the scripts that stand in them."""
+def _mount_dashboards(api: FastAPI, service: Service) -> None:
     module = importlib.import_module(_DASHBOARDS)
-    mount = cast("Callable[[FastAPI, Service], Sequence[str]]", module.mount)
-    return mount(api, service)
+    mount = cast("Callable[[FastAPI, Service], None]", module.mount)
+    mount(api, service)
 
 
 def _find_project(runs: RunsReader, run_id: str) -> str | None:

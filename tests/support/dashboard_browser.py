@@ -68,10 +68,18 @@ class Problems:
 
 @contextmanager
 def open_page(browser: Browser, **options: Any) -> Generator[tuple[Page, Problems]]:
-    """Open a page in a fresh profile, in the viewer's zone Europe/Berlin."""
-    context = browser.new_context(
-        viewport={"width": 1440, "height": 900}, timezone_id="Europe/Berlin", **options
-    )
+    """Open a page in a fresh profile, in the viewer's zone Europe/Berlin.
+
+    Tests look into pages with scripts of their own, which the pages' policy refuses: only tests
+    of the policy itself say `bypass_csp=False`.
+    """
+    settings: dict[str, Any] = {
+        "viewport": {"width": 1440, "height": 900},
+        "timezone_id": "Europe/Berlin",
+        "bypass_csp": True,
+        **options,
+    }
+    context = browser.new_context(**settings)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     try:

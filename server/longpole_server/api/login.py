@@ -26,6 +26,13 @@ _MAX_BODY_BYTES = 8 << 10
 # Hashing takes a core for tens of milliseconds: strangers get no more than one.
 _NUM_AT_ONCE = 1
 _NO_STORE = {"Cache-Control": "no-store"}
+_PAGE_HEADERS = {
+    **_NO_STORE,
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+}
 _WRONG = "That name and password are not known here."
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Sign in - Longpole</title>
@@ -158,7 +165,7 @@ class _SigningIn:
             action=html.escape(f"{LOGIN_PATH}?next={quote(target, safe='')}", quote=True),
             problem=said,
         )
-        return HTMLResponse(page, status, _NO_STORE)
+        return HTMLResponse(page, status, _PAGE_HEADERS)
 
 
 def _peer(request: Request) -> Peer:

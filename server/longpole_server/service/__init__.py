@@ -1,7 +1,7 @@
 """The one facade that the API and the dashboards call, and what keeps it up to date."""
 
 from longpole_server.service.alerts_interface import Alerts, ChannelTest
-from longpole_server.service.asking import what_is_seen
+from longpole_server.service.asking import what_is_seen, who_asks
 from longpole_server.service.changes import Change, ChangeFeed
 from longpole_server.service.interface import (
     MetricSeries,
@@ -26,4 +26,5 @@ __all__ = [
     "TrajectoryDistribution",
     "TrajectorySort",
     "what_is_seen",
+    "who_asks",
 ]
