@@ -355,7 +355,7 @@ int nvmlDeviceRegisterEvents(void *handle, unsigned long long types, void *set) 
 int nvmlEventSetWait_v2(void *set, struct event *event, unsigned milliseconds) {
   (void)set;
   if (!initialized) return UNINITIALIZED;
-  for (unsigned waited = 0; waited <= milliseconds; waited += 5, usleep(5000))
+  for (unsigned waited = 0; waited <= milliseconds; waited += 25, usleep(25000))
     for (unsigned i = 0; i < state->num_devices; i++) {
       struct device *device = &state->devices[i];
       if (registered[i] & device->event_type) {
