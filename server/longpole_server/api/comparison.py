@@ -1,4 +1,4 @@
-"""`GET /runs/{run}/compare` as plain data, ready for JSON.
+"""`longpole.comparison/1` as plain data, ready for JSON: what `GET /runs/{run}/compare` answers.
 
 What belongs to the run of the path has the plain names, what belongs to the run it is compared
 with has `with_` before them, as in the query. Not reported is None; no key is ever left out.
@@ -7,7 +7,9 @@ with has `with_` before them, as in the query. Not reported is None; no key is e
 import math
 from collections.abc import Iterator
 
+from longpole_server.diagnosis import finding_document
 from longpole_server.model.comparison import (
+    COMPARISON_SCHEMA,
     ComparedWindow,
     Comparison,
     ConfigDifference,
@@ -27,6 +29,7 @@ def comparison_document(comparison: Comparison) -> Document:
     """
     decomposition = comparison.decomposition
     return {
+        "schema": COMPARISON_SCHEMA,
         "run_id": comparison.after.run_id,
         "with_run_id": comparison.before.run_id,
         "window": _window(comparison.after, decomposition.after),
@@ -36,7 +39,8 @@ def comparison_document(comparison: Comparison) -> Document:
         "stages": list(_stages(decomposition)),
         "distributions": [_distribution(each) for each in comparison.distributions],
         "config": [_config(difference) for difference in comparison.config],
-        "remarks": list(decomposition.remarks),
+        "findings": [finding_document(finding) for finding in comparison.findings],
+        "remarks": [*decomposition.remarks, *comparison.remarks],
     }
 
 

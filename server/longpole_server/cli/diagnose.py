@@ -1,4 +1,4 @@
-"""`longpole diagnose FILE|RUN`: what a log, or a run on a server, is waiting for."""
+"""`longpole diagnose FILE|RUN [--against FILE|RUN]`: what a log or a run is waiting for."""
 
 import argparse
 import json
@@ -12,11 +12,13 @@ from typing import Any, cast
 from longpole.options import OptionParser
 from longpole_server.analysis.architectures_known import MODEL_NAMES, find_model_config
 from longpole_server.analysis.peaks import DEVICE_NAMES, find_peak
+from longpole_server.cli.against import compare_logs, compare_stored_runs
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
+from longpole_server.cli.comparison_report import render_comparison
 from longpole_server.cli.report import render_report
 from longpole_server.diagnosis import diagnose_run, diagnosis_document
 from longpole_server.errors import ConfigError, NotFoundError, ServerError, UnreadableLogError
-from longpole_server.importers import LogSource, import_facts
+from longpole_server.importers import ImportedFacts, LogSource, import_facts
 from longpole_server.model.diagnosis import SCHEMA
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
@@ -33,16 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parse(arguments)
     try:
-        document = (
-            _diagnose_run(options.server, _only(options.targets))
-            if options.server
-            else _diagnose_files(
-                options.targets,
-                options.model_config,
-                options.gpu,
-                _read_thresholds(options.threshold),
-            )
-        )
+        document = _answer(options)
     except (UnreadableLogError, NotFoundError, ConfigError) as error:
         return _refuse(error, EXIT_REFUSED)
     except ServerError as error:
@@ -56,11 +49,31 @@ def main(arguments: Sequence[str]) -> int:
     return _print(document, as_json=options.json)
 
 
+def _answer(options: argparse.Namespace) -> dict[str, Any]:
+    limits = _read_thresholds(options.threshold)
+    if options.server:
+        run_id = _only(options.targets)
+        if options.against:
+            return compare_stored_runs(options.server, run_id, _only(options.against))
+        return _diagnose_run(options.server, run_id)
+    if options.against:
+        targets = [*options.targets, *options.against]
+        if targets.count(_STANDARD_INPUT) > 1:
+            raise ConfigError("Standard input can be read once: it is one log of one run.")
+        return compare_logs(
+            _import(options.targets, options), _import(options.against, options), limits
+        )
+    return _diagnose_files(_import(options.targets, options), limits)
+
+
 def _print(document: dict[str, Any], as_json: bool) -> int:
+    encoding = sys.stdout.encoding or "ascii"
     if as_json:
         text = json.dumps(document, indent=2, allow_nan=False)
+    elif document.get("schema") == SCHEMA:
+        text = render_report(document, encoding)
     else:
-        text = render_report(document, sys.stdout.encoding or "ascii")
+        text = render_comparison(document, encoding)
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -88,7 +101,20 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="a log file or a tracker's folder, or - for standard input; several are logs of one "
         "run, such as the trainer's and an engine's; with --server, a run id",
     )
-    parser.add_argument("--json", action="store_true", help="print longpole.diagnosis/1")
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="FILE|RUN",
+        help="compare with another run: its log, several times for several logs of it; with "
+        "--server, its id. Says what made the one faster than the other, in parts that multiply "
+        "to the whole, and which stages take longer for as much work",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print longpole.diagnosis/1, or with --against longpole.comparison/1",
+    )
     parser.add_argument("--server", metavar="URL", help="diagnose a run on this server")
     parser.add_argument(
         "--model-config",
@@ -109,9 +135,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _diagnose_files(
-    targets: Sequence[str], model: str | None, gpu: str | None, limits: Mapping[str, float]
-) -> dict[str, Any]:
+def _diagnose_files(imported: ImportedFacts, limits: Mapping[str, float]) -> dict[str, Any]:
+    result = diagnose_run(imported.run, imported.steps, limits)
+    return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
+
+
+def _import(targets: Sequence[str], options: argparse.Namespace) -> ImportedFacts:
+    """Read the logs of one run."""
+    model, gpu = options.model_config, options.gpu
     model_config = None if model is None else _read_model_config(model)
     if gpu is not None and find_peak(gpu) is None:
         raise ConfigError(
@@ -120,14 +151,12 @@ def _diagnose_files(
     if len(targets) > 1 and _STANDARD_INPUT in targets:
         raise ConfigError("Standard input can be read once: name files where there are several.")
     sources = [_find_source(target) for target in targets]
-    imported = import_facts(
+    return import_facts(
         sources,
         run_id=f"import/{Path(sources[0].name).stem}",
         model_config=model_config,
         gpu_model=gpu,
     )
-    result = diagnose_run(imported.run, imported.steps, limits)
-    return diagnosis_document(replace(result, data_quality=(*imported.notes, *result.data_quality)))
 
 
 def _read_thresholds(words: Sequence[str]) -> dict[str, float]:
@@ -163,7 +192,7 @@ def _read_model_config(model: str) -> Mapping[str, object]:
 
 def _only(targets: Sequence[str]) -> str:
     if len(targets) > 1:
-        raise ConfigError("--server takes one run id.")
+        raise ConfigError("--server takes one run id, and one to compare it --against.")
     return targets[0]
 
 

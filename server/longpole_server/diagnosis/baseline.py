@@ -64,6 +64,7 @@ class Baseline:
         configuration: As `describe_configuration` puts it; None holds for any.
         steps: The steps behind it, without their windows.
         recent: The same over the steps just before the judged ones; None without any.
+        when: Where its steps lie, as it ends a sentence.
     """
 
     num_steps: int
@@ -79,6 +80,7 @@ class Baseline:
     configuration: str | None = None
     steps: tuple[Step, ...] = ()
     recent: "Baseline | None" = None
+    when: str = "in the attempt's first steady steps"
 
     def holds_for(self, steps: StepTable) -> Flags:
         """Flag the steps that may be compared with this baseline."""

@@ -57,7 +57,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
             "used": list(diagnosis.sources.used),
             "not_reported": list(diagnosis.sources.not_reported),
         },
-        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "findings": [finding_document(finding) for finding in diagnosis.findings],
         "next": [{"text": look.text, "keys": list(look.keys)} for look in diagnosis.next],
         "data_quality": [_note(note) for note in diagnosis.data_quality],
         "annotations": [_change(change) for change in diagnosis.annotations],
@@ -108,7 +108,8 @@ def _evidence(row: Evidence) -> Document:
     }
 
 
-def _finding(finding: Finding) -> Document:
+def finding_document(finding: Finding) -> Document:
+    """Return a finding as it stands in documents."""
     entity = finding.entity
     return {
         "code": finding.code,

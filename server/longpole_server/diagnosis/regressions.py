@@ -27,7 +27,6 @@ from longpole_server.diagnosis.wording import label, percent, seconds
 from longpole_server.model.diagnosis import Entity, Evidence, Finding, Reference
 
 _CHANGE = "finding.change_ratio"
-_SINCE_START = "in the attempt's first steady steps"
 _JUST_BEFORE = "in the steps just before"
 
 
@@ -90,7 +89,9 @@ def find_regressions(view: View) -> tuple[Finding, ...]:
         if any(stage in side and side[stage].is_regression for side in (since_start, just_before))
     ]
     found = [
-        _regression(view, present, stage, since_start.get(stage), just_before.get(stage))
+        _regression(
+            view, present, stage, baseline.when, since_start.get(stage), just_before.get(stage)
+        )
         for stage in regressed
     ]
     if not TOKEN_STAGES.intersection(regressed):
@@ -182,11 +183,12 @@ def _regression(
     view: View,
     present: _Present,
     stage: str,
+    when_usual: str,
     since_start: _Change | None,
     just_before: _Change | None,
 ) -> Finding:
     sides = (
-        (since_start, _SINCE_START, f"stage_s/{stage}"),
+        (since_start, when_usual, f"stage_s/{stage}"),
         (just_before, _JUST_BEFORE, f"stage_s/{stage}/recent"),
     )
     rows: list[Evidence] = []
@@ -233,8 +235,8 @@ def _token_shape(view: View, present: _Present, baseline: Baseline) -> list[Find
         rows, change = _name_parts(view, baseline, present)
         direction = "more" if ratio > 1 else "fewer"
         summary = (
-            f"Steps hold {percent(abs(ratio - 1))} {direction} {what} than {_SINCE_START}{change}: "
-            "compare seconds a token, not seconds a step."
+            f"Steps hold {percent(abs(ratio - 1))} {direction} {what} than {baseline.when}"
+            f"{change}: compare seconds a token, not seconds a step."
         )
         return [Finding("shape.tokens", "info", None, *present.range, summary, (row, *rows))]
     return []

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from longpole_server.model.decomposition import Decomposition
-from longpole_server.model.diagnosis import Excluded
+from longpole_server.model.diagnosis import Excluded, Finding
+
+COMPARISON_SCHEMA = "longpole.comparison/1"
 
 ConfigChange = Literal["changed", "added", "removed"]
 SampleMetric = Literal["duration_s", "output_tokens"]
@@ -66,10 +68,17 @@ class ConfigDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed from one window (`before`) to another (`after`)."""
+    """What changed from one window (`before`) to another (`after`).
+
+    Attributes:
+        findings: Stages that take longer for as much work, and steps of another shape.
+        remarks: What to know beside the decomposition's own remarks, one sentence each.
+    """
 
     before: ComparedWindow
     after: ComparedWindow
     decomposition: Decomposition
     distributions: tuple[SampleDistribution, ...]
     config: tuple[ConfigDifference, ...]
+    findings: tuple[Finding, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from longpole_server.analysis.decomposition import decompose
 from longpole_server.analysis.window import summarise_window
+from longpole_server.diagnosis import compare_windows
 from longpole_server.model.comparison import (
     ComparedWindow,
     Comparison,
@@ -18,6 +18,7 @@ from longpole_server.model.records import RunStart
 from longpole_server.model.step import Step
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.read.distributions import StepWindow
+from longpole_server.service.conversions import make_run_facts
 from longpole_server.service.digests import RECENT_STEPS
 from longpole_server.service.interface import StepRange
 from longpole_server.service.ranges import check_range
@@ -33,6 +34,7 @@ class _Side:
     window: ComparedWindow
     judged: Sequence[Step]
     config: Mapping[str, str]
+    start: RunStart
 
 
 class Comparer:
@@ -61,12 +63,20 @@ class Comparer:
         check_range(other_steps.first, other_steps.last, "with_")
         after = self._read_side(run_id, steps)
         before = self._read_side(other_run_id, other_steps)
+        changed = compare_windows(
+            make_run_facts(after.start, ()),
+            before.judged,
+            after.judged,
+            name_window(before.window, after.window),
+        )
         return Comparison(
             before=before.window,
             after=after.window,
-            decomposition=decompose(before.judged, after.judged),
+            decomposition=changed.decomposition,
             distributions=self._read_distributions(before, after),
             config=compare_config(before.config, after.config),
+            findings=changed.findings,
+            remarks=changed.remarks,
         )
 
     def _read_side(self, run_id: str, asked: StepRange) -> _Side:
@@ -88,7 +98,7 @@ class Comparer:
             excluded=window.excluded,
             attempts=attempts,
         )
-        return _Side(described, window.judged, describe_config(row.start))
+        return _Side(described, window.judged, describe_config(row.start), row.start)
 
     def _read_distributions(self, before: _Side, after: _Side) -> tuple[SampleDistribution, ...]:
         first, second = (
@@ -101,6 +111,13 @@ class Comparer:
             )
             for metric in first
         )
+
+
+def name_window(before: ComparedWindow, after: ComparedWindow) -> str:
+    """Return where the steps of the window before lie, as it ends a sentence."""
+    if before.run_id == after.run_id:
+        return f"in steps {before.first_step} to {before.last_step}"
+    return f"in {before.run_name}"
 
 
 def describe_config(start: RunStart) -> dict[str, str]:

@@ -267,9 +267,10 @@ def test_a_comparison_with_another_run(client: TestClient, run_path: str):
     other = quote(OTHER_RUN_ID, safe="")
     compared = get(client, f"{run_path}/compare?with={other}")
     assert set(compared) == keys(
-        "run_id with_run_id window with_window change decomposition stages distributions config "
-        "remarks"
+        "schema run_id with_run_id window with_window change decomposition stages distributions "
+        "config findings remarks"
     )
+    assert compared["schema"] == "longpole.comparison/1"
     assert (compared["run_id"], compared["with_run_id"]) == (RUN_ID, OTHER_RUN_ID)
     for window in (compared["window"], compared["with_window"]):
         assert set(window) == COMPARED_WINDOW_KEYS
