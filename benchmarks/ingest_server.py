@@ -69,9 +69,37 @@ def make_request(spans: int, kind: str) -> bytes:
     return request.SerializeToString()
 
 
+class FreshBodies:
+    """A request of spans, with other ids every time: what comes twice is stored once.
+
+    Args:
+        body: The request.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._places: list[int] = []
+        after = 0
+        for group in ExportTraceServiceRequest.FromString(body).resource_spans:
+            for scope in group.scope_spans:
+                for span in scope.spans:
+                    at = body.index(span.trace_id, after) + len(span.trace_id)
+                    after = body.index(span.span_id, at)
+                    self._places.append(after)
+
+    def make(self) -> bytes:
+        """Return the request with new ids of spans."""
+        made = bytearray(self._body)
+        ids = os.urandom(8 * len(self._places))
+        for number, place in enumerate(self._places):
+            made[place : place + 8] = ids[8 * number : 8 * number + 8]
+        return bytes(made)
+
+
 def send_http(address: str, path: str, headers: dict[str, str], body: bytes, seconds: float) -> int:
-    """Send a request again and again over a few connections; return how many were taken."""
+    """Send requests over a few connections; return how many were taken."""
     counts: list[int] = []
+    bodies = FreshBodies(body)
     until_s = time.monotonic() + seconds
 
     def send() -> None:
@@ -79,7 +107,7 @@ def send_http(address: str, path: str, headers: dict[str, str], body: bytes, sec
         connection = HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         taken = 0
         while time.monotonic() < until_s:
-            connection.request("POST", path, body, headers)
+            connection.request("POST", path, bodies.make(), headers)
             answer = connection.getresponse()
             answer.read()
             if answer.status == 200:
@@ -104,13 +132,14 @@ def send_grpc(address: str, body: bytes, seconds: float) -> int:
 
 async def _send_grpc(address: str, body: bytes, seconds: float) -> int:
     until_s = time.monotonic() + seconds
+    bodies = FreshBodies(body)
 
     async def send(channel: grpc.aio.Channel) -> int:
         call = cast("Callable[[bytes], Awaitable[bytes]]", channel.unary_unary(EXPORT))
         taken = 0
         while time.monotonic() < until_s:
             with suppress(grpc.aio.AioRpcError):
-                await call(body)
+                await call(bodies.make())
                 taken += 1
         return taken
 
