@@ -204,7 +204,9 @@ def _build(
         telling.channels,
         telling.settings,
         on_change=lambda: changes.publish(time.time_ns()),
-        draw=EvidencePainter(reader, telling.store.reader, lambda: book.rules).paint,
+        draw=EvidencePainter(
+            reader, telling.store.reader, lambda: book.rules, book.list_past
+        ).paint,
     )
     discovery = Discovery(reader, writer)
     service = GuardedService(

@@ -1,4 +1,4 @@
-"""The evidence of an alert as a picture: a figure over the steps, its limit, and where it fired.
+"""The evidence of an alert as a picture: a figure over steps or minutes, its limit, where it fired.
 
 Drawn with Pillow where that is installed (`pip install 'longpole[pictures]'`); without it messages
 come without pictures.
@@ -8,7 +8,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from longpole_server.alerts.wording import format_number
 
@@ -29,18 +29,21 @@ class Evidence:
 
     Attributes:
         title: What it is about, in one line.
-        steps, values: The figure over the steps that report it, in order.
+        steps, values: The figure over the steps that report it, in order; or over minutes, counted
+            from the alert back.
         threshold, baseline: Lines at these heights, None without one.
-        since_step: First step in which the condition held.
+        since_step: First step, or minute, in which the condition held.
+        axis: What `steps` are.
     """
 
     title: str
-    steps: Sequence[int]
+    steps: Sequence[float]
     values: Sequence[float]
     unit: str
     threshold: float | None = None
     baseline: float | None = None
-    since_step: int | None = None
+    since_step: float | None = None
+    axis: Literal["step", "minute"] = "step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,17 @@ def list_ticks(low: float, high: float) -> list[float]:
     return [each for each in ticks if low <= each <= high]
 
 
-def _describe(evidence: Evidence, known: Sequence[tuple[int, float]]) -> str:
+def _name_place(evidence: Evidence, at: float) -> str:
+    return f"step {at:.0f}" if evidence.axis == "step" else f"{at:.0f} min"
+
+
+def _describe(evidence: Evidence, known: Sequence[tuple[float, float]]) -> str:
     (first, begin), (last, end) = known[0], known[-1]
     begin_text, end_text = (format_number(each, evidence.unit) for each in (begin, end))
-    text = f"{evidence.title}: {begin_text} in step {first}, {end_text} in step {last}"
+    begin_at, end_at = (_name_place(evidence, at) for at in (first, last))
+    text = f"{evidence.title}: {begin_text} in {begin_at}, {end_text} in {end_at}"
+    if evidence.axis == "minute":
+        text = f"{evidence.title}: {begin_text} at {begin_at}, {end_text} at {end_at}"
     if evidence.threshold is not None:
         text += f", limit {format_number(evidence.threshold, evidence.unit)}"
     return text
@@ -98,7 +108,7 @@ class _Chart:
         draw: "ImageDraw.ImageDraw",
         font: "ImageFont.FreeTypeFont | ImageFont.ImageFont",
         evidence: Evidence,
-        known: Sequence[tuple[int, float]],
+        known: Sequence[tuple[float, float]],
     ) -> None:
         self._draw = draw
         self._font = font
@@ -158,7 +168,8 @@ class _Chart:
             }
         )
         for step in steps:
-            text = f"step {step}" if step == steps[0] else str(step)
+            is_named = step == steps[0] or self._evidence.axis == "minute"
+            text = _name_place(self._evidence, step) if is_named else str(step)
             place = (self._x(step), _HEIGHT - _BOTTOM + 14)
             self._draw.text(place, text, fill=_MUTED, font=self._font, anchor="ma")
 

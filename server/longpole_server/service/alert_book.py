@@ -6,13 +6,14 @@ Rebuilt from the events when the server starts. What the store refuses is kept a
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.evaluation import end_alerts_of, evaluate
-from longpole_server.alerts.history import History, Moment
+from longpole_server.alerts.history import GPU, History, Moment
 from longpole_server.alerts.lifecycle import end_alert
 from longpole_server.alerts.rule import Rule
 from longpole_server.alerts.user_rules import make_rule
@@ -29,6 +30,9 @@ _REMEMBERED_NS = 14 * 86_400 * 10**9
 _SEEN_NS = 60 * 10**9
 _MAX_UNWRITTEN = 10_000
 _MAX_INPUTS = 50_000
+# Of rules of time the values that they saw last: half an hour, for pictures.
+_PAST_VALUES = 180
+_MAX_PASTS = 2_000
 
 _InputKey = tuple[str, str | None, str, str]
 
@@ -88,6 +92,7 @@ class StoredBook:
         self._user_rules = {rule.rule_id: rule for rule in reader.list_user_rules()}
         self._rules = self._collect_rules()
         self._inputs: dict[_InputKey, RuleInput] = {}
+        self._past: dict[_InputKey, deque[tuple[int, float]]] = {}
         self._unwritten: list[AlertEvent] = []
         self._held_seen: dict[str, AlertEvent] = {}
         self._seen_written_ns: dict[str, int] = {}
@@ -143,7 +148,10 @@ class StoredBook:
             if len(self._inputs) > _MAX_INPUTS:
                 self._inputs.clear()
             for rule_id, seen in found.inputs:
-                self._inputs[rule_id, seen.run_id, seen.entity.kind, seen.entity.id] = seen
+                key = (rule_id, seen.run_id, seen.entity.kind, seen.entity.id)
+                self._inputs[key] = seen
+                if trigger == "time":
+                    self._remember(key, seen)
             self._note_failures(found.failures)
             self._hold(found.events)
             if rules is not self._rules:
@@ -151,6 +159,21 @@ class StoredBook:
                 self._end_alerts_without_rule()
         self._write()
         return found.events
+
+    def _remember(self, key: _InputKey, seen: RuleInput) -> None:
+        # What GPUs did is stored, and they are too many to be remembered here.
+        if seen.value is None or seen.entity.kind == GPU:
+            return
+        if key not in self._past and len(self._past) >= _MAX_PASTS:
+            del self._past[next(iter(self._past))]
+        values = self._past.setdefault(key, deque(maxlen=_PAST_VALUES))
+        values.append((seen.ts_ns, seen.value))
+
+    def list_past(self, event: AlertEvent) -> list[tuple[int, float]]:
+        """Return what the rule of an alert saw lately, by time: of rules of time, but for GPUs."""
+        key = (event.rule, event.run_id or None, event.entity_kind, event.entity_id)
+        with self._lock:
+            return list(self._past.get(key, ()))
 
     def _note_failures(self, failures: Sequence[str]) -> None:
         self._num_detector_failures += len(failures)
@@ -166,6 +189,8 @@ class StoredBook:
             self._hold(end_alerts_of(self._book, history, why, keep))
             for key in [key for key in self._inputs if key[1] == run_id and key[0] not in keep]:
                 del self._inputs[key]
+            for key in [key for key in self._past if key[1] == run_id and key[0] not in keep]:
+                del self._past[key]
         self._write()
 
     def apply(self, event: AlertEvent) -> Alert | None:

@@ -299,6 +299,12 @@ def test_a_server_that_refuses_data_says_so(bench: ServiceBench):
     found = {alert.rule: alert for alert in book.list_alerts() if alert.run_id is None}
     assert found["disk.filling"].state == "firing"
     assert "1 GiB are left" in found["disk.filling"].summary
+    event = next(
+        each for each in book.store.reader.list_events(None, 100, 0) if each.rule == "disk.filling"
+    )
+    assert (
+        [value for _, value in book.list_past(event)] == [0.95] * len(book.list_past(event)) != []
+    )
     dropping = found["ingest.dropping"]
     assert dropping.summary == "3 requests were refused or lost in 5 min; 12 wait to be stored."
     for _ in range(40):
