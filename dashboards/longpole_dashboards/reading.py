@@ -25,11 +25,16 @@ class Reader:
 
     At most `max_readers` calls run at once; further ones wait in the pool's queue, whose length
     is bounded by the open browsers: each has one refresh under way per panel group.
+
+    Attributes:
+        num_acts: How many things people did on the pages: what is remembered of what they can
+            change holds for one number only.
     """
 
     def __init__(self, service: Service, max_readers: int = MAX_READERS) -> None:
         self.service = service
         self.memory: Memory = _MemoryOfSeen()
+        self.num_acts = 0
         self._pool = ThreadPoolExecutor(max_readers, thread_name_prefix="dashboard")
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -37,6 +42,13 @@ class Reader:
         loop = asyncio.get_running_loop()
         asked = partial(copy_context().run, work, *args, **kwargs)
         return await loop.run_in_executor(self._pool, asked)
+
+    async def act(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what changes something; who looks afterwards sees it changed."""
+        try:
+            return await self.run(work, *args, **kwargs)
+        finally:
+            self.num_acts += 1
 
 
 class _MemoryOfSeen(Memory):

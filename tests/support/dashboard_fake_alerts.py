@@ -51,8 +51,12 @@ class FakeAlerts:
         return found[offset : offset + limit]
 
     def list_rules(self) -> Sequence[RuleStatus]:
+        """Return the rules, looked at just now: time that passes changes what each saw."""
         rules = [*BUILT_IN_RULES, *map(make_rule, self.user_rules.values())]
-        return [describe_rule(rule, self.inputs.get(rule.rule_id, [])) for rule in rules]
+        return [describe_rule(rule, self._look(rule.rule_id)) for rule in rules]
+
+    def _look(self, rule_id: str) -> list[RuleInput]:
+        return [replace(seen, ts_ns=self.now_ns) for seen in self.inputs.get(rule_id, [])]
 
     def save_rule(self, document: Mapping[str, object], rule_id: str | None = None) -> UserRule:
         rule = read_user_rule(document, rule_id)

@@ -189,10 +189,10 @@ def _register_submit(app: Dash, reader: Reader) -> None:
             return no_update, "Say who you are: the others see it."
         try:
             if ask["act"] == "acknowledge":
-                await reader.run(alerts.acknowledge, str(ask["alert"]), name, comment or "")
+                await reader.act(alerts.acknowledge, str(ask["alert"]), name, comment or "")
             else:
                 document = make_silence(ask, scope, int(duration_s), name, comment or "")
-                await reader.run(alerts.add_silence, document)
+                await reader.act(alerts.add_silence, document)
         except ServerError as error:
             return no_update, f"{error.message} {error.hint}".strip()
         return {"click": clicks, "at": ask.get("at")}, ""
@@ -213,9 +213,9 @@ def _register_undo(app: Dash, reader: Reader) -> None:
             raise PreventUpdate
         try:
             if ask["act"] == "lift":
-                await reader.run(alerts.lift_silence, str(ask["silence"]))
+                await reader.act(alerts.lift_silence, str(ask["silence"]))
             else:
-                await reader.run(alerts.delete_rule, str(ask["rule"]))
+                await reader.act(alerts.delete_rule, str(ask["rule"]))
         except ServerError as error:
             return {"undone": ask.get("at")}, absent(f"{error.message} {error.hint}".strip())
         return {"undone": ask.get("at")}, None

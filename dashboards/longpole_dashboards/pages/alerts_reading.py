@@ -35,7 +35,7 @@ class AlertsReading:
         self._service = reader.service
         self._alerts = reader.service.alerts
         self._memory = reader.memory
-        self._version = reader.service.changes.current.version
+        self._version = (reader.service.changes.current.version, reader.num_acts)
 
     @property
     def state(self) -> str:

@@ -248,7 +248,7 @@ def _register_save(app: Dash, reader: Reader) -> None:
         if not clicks:
             raise PreventUpdate
         try:
-            await reader.run(
+            await reader.act(
                 reader.service.alerts.save_rule,
                 make_document(*fields),  # type: ignore[arg-type]
             )

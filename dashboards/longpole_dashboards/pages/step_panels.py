@@ -99,6 +99,7 @@ def _verdict(reading: StepReading) -> tuple[object, ...]:
             findings_list(diagnosis.findings, diagnosis.data_quality),
         ],
         className="lp-details",
+        id="step-next",
     )
     return (verdict_card(diagnosis, evidence_table(diagnosis.evidence), more),)
 
