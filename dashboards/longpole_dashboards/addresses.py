@@ -1,5 +1,6 @@
 """Every view is an address: pages, and the choices a viewer made on them, as query values."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, quote, urlencode
@@ -11,6 +12,8 @@ SAMPLE_PATH = "/trajectory"
 COMPARE_PATH = "/compare"
 CLUSTER_PATH = "/cluster"
 ALERTS_PATH = "/alerts"
+# No page: a file to keep.
+REPORT_PATH = "/report"
 
 # First and last step of one side of a comparison; None is open.
 Window = tuple[int | None, int | None]
@@ -47,6 +50,16 @@ def compare_address(
 def cluster_address(host: str | None = None) -> str:
     """Return the address of the cluster's page, or of one node on it."""
     return _address(CLUSTER_PATH, node=host)
+
+
+def report_address(run_id: str, zone: str) -> str:
+    """Return the address of a run's report, its times in an IANA zone."""
+    return _address(REPORT_PATH, run=run_id, zone=zone)
+
+
+def trace_address(run_id: str, step: int) -> str:
+    """Return the address of a step as a trace for Perfetto."""
+    return _address("/api/v1/export/chrome-trace", run=run_id, step=step)
 
 
 def alerts_address(run_id: str | None = None, state: str | None = None) -> str:
@@ -86,6 +99,15 @@ class Query:
         """Return one of `allowed`, the first of them when nothing else was asked for."""
         value = self.values.get(name)
         return value if value in allowed else allowed[0]
+
+    def span_steps(self, name: str) -> tuple[float, float] | None:
+        """Return a range of steps written as `<first>-<last>`, fractions allowed, last after."""
+        start, _, end = self.values.get(name, "").partition("-")
+        try:
+            first, last = float(start), float(end)
+        except ValueError:
+            return None
+        return (first, last) if math.isfinite(last - first) and last > first else None
 
     def span_ms(self, name: str) -> tuple[int, int] | None:
         """Return a time range written as `<start>-<end>` in epoch milliseconds, end after start."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from dash import Dash
 from dash.development.base_component import Component
 from fastapi import FastAPI
+from starlette.middleware import Middleware
 
 from longpole_dashboards.addresses import (
     ALERTS_PATH,
@@ -21,9 +22,11 @@ from longpole_dashboards.addresses import (
     STEP_PATH,
     Query,
 )
+from longpole_dashboards.compressed import CompressedFiles
 from longpole_dashboards.live import register_push
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.reading import Reader
+from longpole_dashboards.report.route import register_report
 from longpole_dashboards.script_policy import insert_policy
 from longpole_dashboards.shell import EARLY_SCRIPT, INDEX_STRING, register_shell, shell_layout
 from longpole_server.service import Service
@@ -79,9 +82,12 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
         # A quiet run is no reason to hang up.
         websocket_inactivity_timeout=0,
     )
+    # Innermost: whoever may not come in gets no file either.
+    api.user_middleware.append(Middleware(CompressedFiles))
     # Made for each visitor: the header says who is signed in.
     app.layout = shell_layout
     reader = Reader(service)
+    register_report(api, reader, clock_ns)
     register_push(app, reader, clock_ns)
     register_shell(app, {path: page.layout for path, page in _PAGES.items()})
     for page in _PAGES.values():

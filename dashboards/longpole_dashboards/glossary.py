@@ -38,6 +38,10 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "and inner agree. Low: only the outer measurement speaks."
         ),
         "idle": "Stretches in which GPUs of the run stood idle while the loop ran.",
+        "engines": (
+            "What the rollout engines report: the KV cache in use by replica, requests that run "
+            "and wait in all of them, and where requests were preempted."
+        ),
         "sample_rest": "Seconds of the sample that none of its parts covers.",
         "policy_version": (
             "Versions of the weights that the sample was generated with, from its first token to "
@@ -98,6 +102,7 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "staleness": "staleness metrics of an asynchronous trainer",
         "open_stage": "longpole.stage(), which announces a stage when it starts",
         "sync_phases": "longpole.sync_phase() inside the weight sync",
+        "engines": "engines that an agent scrapes (--scrape-targets), or that trainers register",
         "metrics": "longpole.log(step, {...})",
     }
 )

@@ -123,6 +123,10 @@ class FakeServer:
         """Let the run's open step end; return its number."""
         return int(self._post("finish-step", run=run_id)["step"])
 
+    def slow_down(self, seconds: float) -> None:
+        """Let every look at steps take so much longer."""
+        self._post("slow", seconds=seconds)
+
     def advance(self, seconds: float) -> None:
         """Let time pass in the pretend cluster."""
         self._post("advance", seconds=seconds)

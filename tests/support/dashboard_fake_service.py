@@ -1,6 +1,7 @@
 """An in-memory `Service` with believable runs, driven by a clock that tests move."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from statistics import median
@@ -25,6 +26,7 @@ from longpole_server.model.diagnosis import (
     Diagnosis,
 )
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
@@ -57,6 +59,7 @@ from support.dashboard_fake_cluster import (
     make_storage,
 )
 from support.dashboard_fake_diagnosis import make_diagnosis, make_verdict
+from support.dashboard_fake_engines import make_engine_lanes
 from support.dashboard_fake_runs import (
     ASYNC_RUN,
     BARE_RUN,
@@ -86,7 +89,11 @@ class FakeService:
     """Implements `longpole_server.service.Service`. What is true follows from the clock alone."""
 
     def __init__(
-        self, now_ns: int, specs: Sequence[RunSpec] | None = None, spare_nodes: int = 2
+        self,
+        now_ns: int,
+        specs: Sequence[RunSpec] | None = None,
+        spare_nodes: int = 2,
+        plan_limit: int = _PLAN_LIMIT,
     ) -> None:
         self._lock = threading.Lock()
         self._now_ns = now_ns
@@ -94,7 +101,9 @@ class FakeService:
         self._spare_nodes = 0 if specs == () else spare_nodes
         chosen = make_specs(now_ns) if specs is None else specs
         self._specs = {spec.run_id: spec for spec in chosen}
-        self._plans = {spec.run_id: tuple(islice(plan_steps(spec), _PLAN_LIMIT)) for spec in chosen}
+        self._plans = {spec.run_id: tuple(islice(plan_steps(spec), plan_limit)) for spec in chosen}
+        # Every look at steps takes so much longer.
+        self.delay_s = 0.0
         self.alerts = FakeAlerts(now_ns=now_ns)
         if specs is None:
             fill_alerts(self.alerts, now_ns)
@@ -151,6 +160,7 @@ class FakeService:
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> Sequence[Step]:
         spec = self._spec(run_id)
+        time.sleep(self.delay_s)
         return [
             self._step(spec, planned)
             for planned in self._known(run_id)
@@ -309,6 +319,12 @@ class FakeService:
         centres = start_ns + (np.arange(bins, dtype=np.int64) * bin_ns) + bin_ns // 2
         values = make_heatmap(spec, list(self._known(run_id)), field, centres, self._now_ns)
         return GpuHeatmap(field, lanes, start_ns, bin_ns, values)
+
+    def get_engine_lanes(
+        self, run_id: str, start_ns: int, end_ns: int, max_bins: int, attempt: int | None = None
+    ) -> EngineLanes:
+        spec = self._spec(run_id)
+        return make_engine_lanes(spec, self._known(run_id), start_ns, end_ns, max_bins)
 
     def list_gpus(self) -> Sequence[GpuNow]:
         return [state.now for state in self.get_cluster().gpus]

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from longpole_dashboards.app import mount
 from longpole_server.api.security_headers import SecurityHeadersMiddleware
 from support.dashboard_fake_service import FakeService
+from support.dashboard_large_service import LargeService
 
 
 def make_api(service: FakeService) -> FastAPI:
@@ -30,6 +31,11 @@ def make_api(service: FakeService) -> FastAPI:
     def finish_step(run: str) -> dict[str, int]:
         return {"step": service.advance_past_step(run)}
 
+    def slow(seconds: float) -> dict[str, float]:
+        service.delay_s = seconds
+        return {"seconds": seconds}
+
+    api.add_api_route("/fake/slow", slow, methods=["POST"])
     api.add_api_route("/fake/advance", advance, methods=["POST"])
     api.add_api_route("/fake/finish-step", finish_step, methods=["POST"])
     mount(api, service, clock_ns=service.now_ns)
@@ -49,10 +55,14 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--empty", action="store_true", help="without any run")
+    parser.add_argument("--large", action="store_true", help="with one very large run")
     parser.add_argument("--spare-nodes", type=int, default=2, help="nodes that no run uses")
     options = parser.parse_args()
     specs = () if options.empty else None
-    service = FakeService(time.time_ns(), specs, options.spare_nodes)
+    now_ns = time.time_ns()
+    service = (
+        LargeService(now_ns) if options.large else FakeService(now_ns, specs, options.spare_nodes)
+    )
     if options.speed:
         threading.Thread(target=_advance, args=(service, options.speed), daemon=True).start()
     server = uvicorn.Server(uvicorn.Config(make_api(service), log_level="warning"))

@@ -114,7 +114,7 @@ def plan_steps(spec: RunSpec) -> Iterator[PlannedStep]:
 
 def _plan_step(spec: RunSpec, step: int, start_ns: int) -> PlannedStep:
     rng = np.random.default_rng((spec.seed, step))
-    growth = 1 + 0.004 * step
+    growth = 1 + 0.004 * min(step, 200)
     clock = start_ns
     windows: list[tuple[str, int, int]] = []
     for stage, seconds in spec.stage_seconds:

@@ -95,7 +95,8 @@
       "span",
       { className: "lp-verdict-badge", title: data.verdict_title, style: { "--family": data.verdict_colour } },
       data.verdict_text,
-      h("em", null, data.confidence)
+      h("em", { title: `${data.confidence} confidence`, role: "img", "aria-label": `${data.confidence} confidence` },
+        { high: "●●●", medium: "●●○", low: "●○○" }[data.confidence] || "")
     );
   };
 

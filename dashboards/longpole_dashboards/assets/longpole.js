@@ -9,6 +9,7 @@
   const ASK_AGAIN_MS = 5000;
   const ANSWER_TIMEOUT_MS = 15000;
   const QUIET_AFTER_MS = 60000;
+  const SLOW_AFTER_MS = 1500;
   const NO_UPDATE = () => window.dash_clientside.no_update;
 
   /* Ages are measured on the server's clock: its offset comes with every tick. */
@@ -76,7 +77,7 @@
     if (pill.dataset.state !== state) pill.dataset.state = state;
     write(document.getElementById("connection"), text);
     write(document.getElementById("connection-notice"), notice);
-    const isBehind = isPaused || getQuery("time") !== null;
+    const isBehind = isPaused || getQuery("time") !== null || getQuery("zoom") !== null;
     document.getElementById("jump").dataset.shown = isBehind ? "yes" : "no";
     document.getElementById("pause").dataset.paused = isPaused ? "yes" : "no";
   }
@@ -90,9 +91,33 @@
       const notice = `Connection to the server lost ${formatDuration(silentS)} ago. Trying again.`;
       return ["lost", asOf, notice];
     }
+    const waitedS = longestWaitS();
+    if (waitedS * 1000 > SLOW_AFTER_MS) {
+      return ["live", `loading for ${formatDuration(waitedS)}, ${asOf}`, ""];
+    }
     if (isPaused) return ["paused", `paused, ${asOf}`, ""];
     if (asOfMs && serverNowMs() - asOfMs > QUIET_AFTER_MS) return ["quiet", `no new ${asOf}`, ""];
     return ["live", asOf, ""];
+  }
+
+  /* Questions that the server has not answered yet, by when they were asked. */
+  const waitedFor = new Set();
+  const plainFetch = window.fetch.bind(window);
+
+  window.fetch = (...request) => {
+    const answer = plainFetch(...request);
+    if (String(request[0]?.url ?? request[0]).includes("_dash-update-component")) {
+      const asked = { ms: Date.now() };
+      const done = () => waitedFor.delete(asked);
+      waitedFor.add(asked);
+      answer.then(done, done);
+    }
+    return answer;
+  };
+
+  function longestWaitS() {
+    const oldest = waitedFor.values().next().value;
+    return oldest ? (Date.now() - oldest.ms) / 1000 : 0;
   }
 
   let tickPlanned = false;
@@ -145,6 +170,15 @@
     go(`${location.pathname}?${query.toString()}`, replace);
   }
 
+  function setQueries(changes) {
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null) query.delete(name);
+      else query.set(name, value);
+    }
+    go(`${location.pathname}?${query.toString()}`, true);
+  }
+
   const getQuery = (name) => new URLSearchParams(location.search).get(name);
 
   function stepHref(run, step) {
@@ -187,6 +221,7 @@
 
   window.longpole = {
     go,
+    setQueries,
     formatDuration,
     serverNowMs,
     /* A control was moved: write it into the address, unless it says so already. */
@@ -258,7 +293,7 @@
       const triggered = window.dash_clientside.callback_context.triggered_id;
       if (!triggered || !(pauseClicks || jumpClicks)) return NO_UPDATE();
       if (triggered === "jump") {
-        setQuery("time", null, true);
+        setQueries({ time: null, zoom: null });
         return false;
       }
       return !paused;
@@ -316,18 +351,6 @@
       const point = clicked?.points?.find((one) => Array.isArray(one.customdata));
       const run = new URLSearchParams(search).get("id");
       if (point && run !== null && location.pathname === "/run") go(stepHref(run, point.customdata[0]));
-    },
-
-    zoomTime(relayout) {
-      if (!relayout || location.pathname !== "/run") return;
-      if (relayout["xaxis.autorange"] || relayout["xaxis.showspikes"] !== undefined) {
-        setQuery("time", null, true);
-      } else if (relayout["xaxis.range[0]"] && relayout["xaxis.range[1]"]) {
-        const [start, end] = [0, 1].map((i) =>
-          Math.round(new Date(relayout[`xaxis.range[${i}]`].replace(" ", "T")).getTime())
-        );
-        if (end > start) setQuery("time", `${start}-${end}`, true);
-      }
     },
 
     openSample(cell) {

@@ -23,6 +23,17 @@ def image_button(graph_id: str, name: str) -> Component:
     return _button("SVG", "Save this chart as SVG", data_svg=graph_id, data_name=name)
 
 
+def file_link(label: str, title: str, href: str, file_name: str) -> Component:
+    """Return a link under which the server hands out a file."""
+    return html.A(
+        [html.I(className="lp-icon lp-icon-download"), label],
+        href=href,
+        download=file_name,
+        className="lp-export lp-export-file",
+        title=title,
+    )
+
+
 def _button(label: str, title: str, **data: str) -> Component:
     return html.Button(
         [html.I(className="lp-icon lp-icon-download"), label],

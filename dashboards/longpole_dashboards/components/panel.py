@@ -24,9 +24,27 @@ __all__ = [
     "panel",
 ]
 
+# What a chart looks like before it is there.
 _BLANK_FIGURE: dict[str, Any] = {
     "data": [],
     "layout": {
+        "margin": {"l": 46, "r": 12, "t": 8, "b": 26},
+        "shapes": [
+            {
+                "type": "rect",
+                "xref": "paper",
+                "yref": "paper",
+                "line": {"width": 0},
+                "x0": at / 12 + 0.01,
+                "x1": (at + 1) / 12 - 0.01,
+                "y0": 0,
+                "y1": height,
+                "fillcolor": "rgba(127, 127, 127, 0.08)",
+            }
+            for at, height in enumerate(
+                (0.5, 0.62, 0.4, 0.7, 0.55, 0.66, 0.48, 0.58, 0.72, 0.5, 0.6, 0.44)
+            )
+        ],
         "xaxis": {"visible": False},
         "yaxis": {"visible": False},
         "paper_bgcolor": "rgba(0,0,0,0)",

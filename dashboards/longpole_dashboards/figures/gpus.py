@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from longpole.conventions import gpus
 from longpole_dashboards.figures.bands import Band, stage_bands
+from longpole_dashboards.figures.folding import Extreme, fold_rows
 from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.formats import NS_PER_MS, Zone, format_duration
@@ -31,10 +32,15 @@ HEAT_FIELDS = (
     "memory_used_bytes",
 )
 FIELD_LABELS = {metric.column: metric.label for metric in gpus.GPU_METRICS}
+# Of more GPUs, a row is several neighbours.
 MAX_LANES = 256
+_GROUP_LABELS = 24
 _LANE_PX, _MAX_LANES_PX = 13.0, 460.0
 _BAND_PX, _SPACE_PX = 17.0, 5.0
-_MARGIN_PX = (4.0, 24.0)
+# Signs of what happened stand above.
+_MARGIN_PX = (16.0, 24.0)
+# Of every chart of the clock, so that one moment is at one place on all of them.
+LEFT_PX, RIGHT_PX = 78, 76
 # Shorter spans have more than one tick a minute.
 _SECONDS_BELOW_NS = 8 * 60 * 10**9
 
@@ -59,13 +65,20 @@ class HeatRows:
     top: float
 
 
+def kept_extreme(field: str) -> Extreme:
+    """Return which of several GPUs a row shows: of activity the least, of a load the most."""
+    return "least" if field.endswith("_ratio") else "most"
+
+
 def arrange(heatmap: GpuHeatmap) -> HeatRows:
     """Group the lanes by node and role, scale the values to what labels say."""
+    if len(heatmap.lanes) > MAX_LANES:
+        return _arrange_folded(heatmap)
     scale, unit, top = _scale(heatmap)
     order = sorted(
         range(len(heatmap.lanes)),
         key=lambda i: (heatmap.lanes[i].host, heatmap.lanes[i].role, heatmap.lanes[i].gpu_index),
-    )[:MAX_LANES]
+    )
     rows: list[NDArray[np.float32]] = []
     names: list[str] = []
     groups: dict[tuple[str, str], list[int]] = {}
@@ -89,6 +102,32 @@ def arrange(heatmap: GpuHeatmap) -> HeatRows:
     )
 
 
+def _arrange_folded(heatmap: GpuHeatmap) -> HeatRows:
+    """Put neighbouring GPUs into one row: so many that a node does not begin within a row."""
+    scale, unit, top = _scale(heatmap)
+    order = sorted(
+        range(len(heatmap.lanes)),
+        key=lambda i: (heatmap.lanes[i].role, heatmap.lanes[i].host, heatmap.lanes[i].gpu_index),
+    )
+    scaled = (heatmap.values[order] * scale).astype(np.float32)
+    values, size = fold_rows(scaled, MAX_LANES, kept_extreme(heatmap.field))
+    firsts = [heatmap.lanes[at] for at in order[::size]]
+    hosts = list(dict.fromkeys(lane.host for lane in firsts))
+    every = max(1, len(hosts) // _GROUP_LABELS)
+    rows_of = {host: [at for at, lane in enumerate(firsts) if lane.host == host] for host in hosts}
+    shown = hosts[::every]
+    return HeatRows(
+        values=values,
+        names=tuple(
+            f"{lane.host} · GPU {lane.gpu_index} to {lane.gpu_index + size - 1}" for lane in firsts
+        ),
+        group_at=tuple((rows_of[host][0] + rows_of[host][-1]) / 2 for host in shown),
+        group_names=tuple(shown),
+        unit=unit,
+        top=top,
+    )
+
+
 def _scale(heatmap: GpuHeatmap) -> tuple[float, str, float]:
     if heatmap.field.endswith("_ratio"):
         return 100.0, "%", 100.0
@@ -106,6 +145,7 @@ def heat_trace(
     last = len(roles.heat) - 1
     text_unit = f" {rows.unit}" if rows.unit else ""
     return go.Heatmap(
+        name="gpus",
         z=plotted(rows.values),
         **x,
         yaxis=yaxis,
@@ -175,11 +215,17 @@ def gpu_heatmap(
         barmode="overlay",
         uirevision=f"{heatmap.field}-{span_ns[0] if now_ns > span_ns[1] else 'live'}",
         height=height_px,
-        margin={"l": 78, "r": 52, "t": _MARGIN_PX[0], "b": _MARGIN_PX[1]},
+        margin={
+            "l": LEFT_PX,
+            "r": RIGHT_PX,
+            "t": _MARGIN_PX[0],
+            "b": _MARGIN_PX[1],
+            "autoexpand": False,
+        },
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],
-            "tickformat": "%H:%M:%S" if span_ns[1] - span_ns[0] < _SECONDS_BELOW_NS else "%H:%M",
+            "tickformat": tick_format(span_ns),
             "hoverformat": "%H:%M:%S",
             "showspikes": True,
             "spikemode": "across",
@@ -191,6 +237,11 @@ def gpu_heatmap(
         yaxis3=_label_axis("step") | {"domain": tops[0]},
     )
     return figure
+
+
+def tick_format(span_ns: tuple[int, int]) -> str:
+    """Return how the clock stands on the axis of a span."""
+    return "%H:%M:%S" if span_ns[1] - span_ns[0] < _SECONDS_BELOW_NS else "%H:%M"
 
 
 def _row_tops(num_lanes: int) -> tuple[float, list[list[float]]]:

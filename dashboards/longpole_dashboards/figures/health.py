@@ -8,13 +8,21 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from longpole.conventions import metrics
+from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import step_axis, template
-from longpole_dashboards.formats import format_count, format_ratio
+from longpole_dashboards.figures.thinning import keep_extremes
+from longpole_dashboards.formats import Zone, format_count, format_ratio
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
 from longpole_server.service import MetricSeries
 
 
-def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure:
+def health(
+    series: Mapping[str, MetricSeries],
+    *,
+    theme: ThemeName,
+    axis: str = "step",
+    zone: Zone | None = None,
+) -> go.Figure:
     """Draw one small chart per health metric, in the order given, with its healthy band."""
     roles = ROLES[theme]
     figure = go.Figure()
@@ -24,14 +32,24 @@ def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure
     for index, (name, found) in enumerate(series.items()):
         left = index * (width + gutter)
         suffix = "" if index == 0 else str(index + 1)
-        points = found.points
+        places = keep_extremes([value for _, _, value in found.points])
+        points = [found.points[at] for at in places]
         values = [value for _, _, value in points]
         figure.update_layout(
             {
                 f"xaxis{suffix}": {
                     "domain": [left, left + width],
                     "anchor": f"y{suffix}",
-                    **step_axis(*_ends(series), 4),
+                    **(
+                        {
+                            "type": "date",
+                            "tickformat": "%H:%M",
+                            "hoverformat": "%H:%M:%S",
+                            "nticks": 4,
+                        }
+                        if axis == "time"
+                        else step_axis(*_ends(series), 4)
+                    ),
                     "matches": "x" if index else None,
                     "visible": bool(points),
                 },
@@ -48,13 +66,17 @@ def health(series: Mapping[str, MetricSeries], *, theme: ThemeName) -> go.Figure
         )
         figure.add_trace(
             go.Scatter(
-                x=[step for step, _, _ in points],
+                x=[
+                    (zone or Zone()).local(ts_ns) if axis == "time" else step
+                    for step, ts_ns, _ in points
+                ],
+                customdata=plotted([[step] for step, _, _ in points]),
                 y=values,
                 mode="lines",
                 line={"width": 1.5, "color": roles.accent},
                 xaxis=f"x{suffix}",
                 yaxis=f"y{suffix}",
-                hovertemplate="step %{x}: %{y:.4~g}<extra></extra>",
+                hovertemplate="step %{customdata[0]}: %{y:.4~g}<extra></extra>",
             )
         )
         _caption(figure, name, values, left, theme)

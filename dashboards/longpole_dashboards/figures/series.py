@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import message_figure, step_axis, template, wrap
+from longpole_dashboards.figures.thinning import keep_extremes, keep_greatest
 from longpole_dashboards.formats import Zone, format_duration
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
@@ -22,6 +23,16 @@ MFU_SERIES = (
     ("mfu_infer", "log probabilities"),
     ("mfu_step", "whole step"),
 )
+
+
+# More markers than this are a band.
+_MAX_MARKERS = 120
+_BAR_SHARE = 0.86
+
+
+def _describe_length(step: Step, size: int) -> str:
+    taken = format_duration(step.duration_s)
+    return taken if size == 1 else f"{taken}, the slowest of {size} steps"
 
 
 def _x(steps: Sequence[Step], axis: str, zone: Zone) -> list[object]:
@@ -42,17 +53,19 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
     if not closed:
         return message_figure("The first step has not ended yet.", theme)
     roles = ROLES[theme]
-    x = _x(closed, axis, zone)
     rates = [step.throughput_tokens_per_s_per_gpu for step in closed]
     durations = [step.duration_s or 0.0 for step in closed]
-    numbers = [[step.step] for step in closed]
+    places = keep_extremes(rates)
+    lined = [closed[at] for at in places]
+    slowest, size = keep_greatest(durations)
+    barred = [closed[at] for at in slowest]
     figure = go.Figure()
     figure.add_trace(
         go.Scatter(
-            x=x,
-            y=plotted(rates),
-            mode="lines+markers",
-            customdata=plotted(numbers),
+            x=_x(lined, axis, zone),
+            y=plotted([rates[at] for at in places]),
+            mode="lines+markers" if len(places) <= _MAX_MARKERS else "lines",
+            customdata=plotted([[step.step] for step in lined]),
             line={"width": 1.6, "color": roles.accent},
             marker={"size": 4, "color": roles.accent},
             fill="tozeroy",
@@ -62,9 +75,10 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
     )
     figure.add_trace(
         go.Bar(
-            x=x,
-            y=durations,
-            customdata=plotted([[s.step, format_duration(s.duration_s)] for s in closed]),
+            x=_x(barred, axis, zone),
+            y=[durations[at] for at in slowest],
+            width=size * _BAR_SHARE if size > 1 and axis == "step" else None,
+            customdata=plotted([[s.step, _describe_length(s, size)] for s in barred]),
             marker={"color": translucent(roles.second, 0.75)},
             yaxis="y2",
             hovertemplate="step %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
@@ -117,20 +131,21 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
     if not known:
         return message_figure(wrap(not_reported("mfu"), 44), theme)
     roles = ROLES[theme]
-    x = _x(closed, axis, zone)
     figure = go.Figure()
     for name, label in MFU_SERIES:
         if name not in known:
             continue
         colour = mfu_colours(theme)[name]
-        percent = [None if value is None else value * 100 for value in known[name]]
+        places = keep_extremes(known[name])
+        shown = [closed[at] for at in places]
+        percent = [None if known[name][at] is None else known[name][at] * 100 for at in places]
         figure.add_trace(
             go.Scatter(
-                x=x,
+                x=_x(shown, axis, zone),
                 y=plotted(percent),
                 mode="lines",
                 name=label,
-                customdata=plotted([[step.step] for step in closed]),
+                customdata=plotted([[step.step] for step in shown]),
                 line={"width": 1.6, "color": colour},
                 hovertemplate=f"{label}<br>step %{{customdata[0]}}: %{{y:.1f}} %<extra></extra>",
             )

@@ -8,18 +8,28 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from longpole_dashboards.figures.engines import (
+    REQUESTS_PX,
+    draw_kv,
+    draw_requests,
+    kv_height_px,
+)
 from longpole_dashboards.figures.gpus import arrange, heat_trace, lane_axis
+from longpole_dashboards.figures.process_rows import draw_lanes, lanes_px
+from longpole_dashboards.figures.replica_rows import (
+    MAX_REPLICA_ROWS,
+    draw_replicas,
+    list_replicas,
+)
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.figures.timeline_rows import (
     SLOWEST_LANES,
     StepView,
     draw_gaps,
-    draw_lanes,
     draw_running,
     draw_samples,
     draw_stages,
     draw_sync,
-    lane_names,
     offset_s,
 )
 from longpole_dashboards.formats import NS_PER_S
@@ -27,7 +37,7 @@ from longpole_dashboards.theme import (
     ThemeName,
 )
 
-_ROW_PX = {"stages": 30, "sync": 18, "lane": 16, "running": 64, "sample": 8, "gap": 18, "gpu": 11}
+_ROW_PX = {"stages": 30, "sync": 18, "running": 64, "sample": 8, "replica": 9, "gap": 18, "gpu": 11}
 _SPACE_PX = 12
 _MARGIN_PX = {"t": 6, "b": 28}
 
@@ -68,13 +78,14 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
     if view.detail.sync_phases:
         axes["sync"] = draw_sync(figure, view, rows.add("sync", _ROW_PX["sync"]), theme)
     if view.detail.lanes:
-        height = _ROW_PX["lane"] * len(lane_names(view.detail.lanes))
-        axes["lanes"] = draw_lanes(figure, view, rows.add("lanes", height))
+        height = lanes_px(view.detail.lanes)
+        axes["lanes"] = draw_lanes(figure, view, rows.add("lanes", height), theme)
     if view.trajectories:
         axes["running"] = draw_running(figure, view, rows.add("running", _ROW_PX["running"]), theme)
         shown = min(SLOWEST_LANES, len(view.trajectories))
         height = _ROW_PX["sample"] * shown
         axes["samples"] = draw_samples(figure, view, rows.add("samples", height), theme)
+    _add_replicas(figure, rows, axes, view, theme)
     if view.heatmap is not None and view.heatmap.lanes:
         lanes = arrange(view.heatmap)
         height = max(60.0, min(340.0, _ROW_PX["gpu"] * len(lanes.names)))
@@ -89,6 +100,30 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
         axes["gaps"] = draw_gaps(figure, view, rows.add("gaps", _ROW_PX["gap"]), theme)
     _lay_out(figure, rows, axes, view, theme)
     return figure
+
+
+def _add_replicas(
+    figure: go.Figure,
+    rows: _Rows,
+    axes: dict[str, dict[str, Any]],
+    view: StepView,
+    theme: ThemeName,
+) -> None:
+    """Add what every replica had to do, and what its engine reported."""
+    replicas = list_replicas(view.trajectories)
+    if replicas:
+        height = _ROW_PX["replica"] * min(MAX_REPLICA_ROWS, len(replicas))
+        yaxis = rows.add("replicas", max(24.0, height))
+        axes["replicas"] = draw_replicas(figure, view, replicas, yaxis, theme)
+    engines = view.engines
+    if engines is not None and engines.replicas:
+        first_s = offset_s(view, engines.start_ns + engines.bin_ns // 2)
+        bin_s = engines.bin_ns / NS_PER_S
+        yaxis = rows.add("kv", kv_height_px(engines))
+        axes["kv"] = draw_kv(figure, engines, {"x0": first_s, "dx": bin_s}, yaxis, theme)
+        middles = [first_s + at * bin_s for at in range(engines.running.shape[1])]
+        yaxis = rows.add("requests", REQUESTS_PX)
+        axes["requests"] = draw_requests(figure, engines, middles, yaxis, theme)
 
 
 def _lay_out(
@@ -108,7 +143,7 @@ def _lay_out(
         }
         if name == "gpus":
             figure.update_traces(
-                selector={"type": "heatmap"},
+                selector={"name": "gpus"},
                 colorbar={"y": (bottom + top) / 2, "len": (top - bottom) * 1.06},
             )
     last = len(rows.heights)
@@ -119,6 +154,7 @@ def _lay_out(
         barmode="overlay",
         height=rows.plot_px + sum(_MARGIN_PX.values()),
         uirevision=f"{view.step.run_id}-{view.step.step}",
+        meta={"axis": "seconds"},
         margin={"l": 84, "r": 54} | _MARGIN_PX,
         xaxis={
             "range": [-length_s * 0.003, length_s * 1.003],

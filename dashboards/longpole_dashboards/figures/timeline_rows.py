@@ -22,9 +22,10 @@ from longpole_dashboards.theme import (
     stage_label,
     translucent,
 )
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import OpenStage
-from longpole_server.model.step import StageLane, Step
+from longpole_server.model.step import Step
 from longpole_server.model.trajectory import Trajectory
 from longpole_server.service import StepDetail
 
@@ -40,6 +41,7 @@ class StepView:
         trajectories: All samples of the step, slowest first.
         selected: Trajectory whose bar is highlighted.
         now_ns: End of what is still open.
+        engines: What the rollout engines reported meanwhile.
     """
 
     detail: StepDetail
@@ -48,6 +50,7 @@ class StepView:
     open_stage: OpenStage | None
     now_ns: int
     selected: str | None = None
+    engines: EngineLanes | None = None
 
     @property
     def step(self) -> Step:
@@ -65,7 +68,8 @@ def offset_s(view: StepView, ts_ns: int) -> float:
     return (ts_ns - view.step.start_ns) / NS_PER_S
 
 
-def _segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return windows as bars that lie."""
     return {
         "orientation": "h",
         "base": [offset_s(view, start) for start, _ in windows],
@@ -84,7 +88,7 @@ def draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName)
         label = stage_label(stage)
         figure.add_trace(
             go.Bar(
-                **_segments(view, [(band.start_ns, band.end_ns) for band in own]),
+                **segments(view, [(band.start_ns, band.end_ns) for band in own]),
                 y=[0] * len(own),
                 width=1,
                 yaxis=yaxis,
@@ -122,7 +126,7 @@ def draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -
     colour = stage_colour(stages.UPDATE_WEIGHTS)
     figure.add_trace(
         go.Bar(
-            **_segments(view, [(phase.start_ns, phase.end_ns) for phase in phases]),
+            **segments(view, [(phase.start_ns, phase.end_ns) for phase in phases]),
             y=[0] * len(phases),
             width=1,
             yaxis=yaxis,
@@ -143,61 +147,6 @@ def draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -
         )
     )
     return _one_row("sync phases")
-
-
-_ESTIMATE_SHADE = 0.45
-
-
-def _describe_lane(lane: StageLane) -> str:
-    told = ", estimated from the title of its process" if lane.is_estimate else ""
-    return f"{lane.role} on {lane.host}{told}"
-
-
-def lane_names(lanes: Sequence[StageLane]) -> list[str]:
-    """Return the processes of lanes, in the order they appear."""
-    return list(dict.fromkeys(f"{lane.role} {lane.host}/{lane.pid}" for lane in lanes))
-
-
-def draw_lanes(figure: go.Figure, view: StepView, yaxis: str) -> dict[str, Any]:
-    """Draw the stage windows of other processes, one row each."""
-    names = lane_names(view.detail.lanes)
-    for stage in dict.fromkeys(lane.stage for lane in view.detail.lanes):
-        own = [lane for lane in view.detail.lanes if lane.stage == stage]
-        label = stage_label(stage)
-        figure.add_trace(
-            go.Bar(
-                **_segments(view, [(lane.start_ns, lane.end_ns) for lane in own]),
-                y=[names.index(f"{lane.role} {lane.host}/{lane.pid}") for lane in own],
-                width=0.8,
-                yaxis=yaxis,
-                customdata=plotted(
-                    [
-                        [
-                            _describe_lane(lane),
-                            format_duration((lane.end_ns - lane.start_ns) / 1e9),
-                        ]
-                        for lane in own
-                    ]
-                ),
-                marker={
-                    "color": [
-                        translucent(stage_colour(stage), _ESTIMATE_SHADE)
-                        if lane.is_estimate
-                        else stage_colour(stage)
-                        for lane in own
-                    ]
-                },
-                hovertemplate=f"<b>{label}</b>  %{{customdata[1]}}<br>%{{customdata[0]}}"
-                "<extra></extra>",
-            )
-        )
-    return {
-        "tickmode": "array",
-        "tickvals": list(range(len(names))),
-        "ticktext": [name.split("/")[0] for name in names],
-        "range": [len(names) - 0.5, -0.5],
-        "showgrid": False,
-    }
 
 
 def draw_running(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
@@ -272,7 +221,7 @@ def draw_samples(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
     ]
     figure.add_trace(
         go.Bar(
-            **_segments(view, [(t.start_ns, t.end_ns) for t in shown]),
+            **segments(view, [(t.start_ns, t.end_ns) for t in shown]),
             y=list(range(len(shown))),
             width=0.72,
             yaxis=yaxis,
@@ -306,7 +255,7 @@ def draw_gaps(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -
     gaps = view.detail.gaps
     figure.add_trace(
         go.Bar(
-            **_segments(view, [(gap.start_ns, gap.end_ns) for gap in gaps]),
+            **segments(view, [(gap.start_ns, gap.end_ns) for gap in gaps]),
             y=[0] * len(gaps),
             width=1,
             yaxis=yaxis,

@@ -7,6 +7,7 @@ from dash import Dash, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import ALERTS_PATH, Query
+from longpole_dashboards.components.attributes import attributes
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import choice, panel
 from longpole_dashboards.pages.alerts_actions import (
@@ -84,7 +85,13 @@ def layout(query: Query) -> Component:
             ),
             panel(
                 "History",
-                html.Div(id="alerts-history", className="lp-scroll lp-history"),
+                html.Div(
+                    id="alerts-history",
+                    tabIndex=0,
+                    role="region",
+                    **attributes(aria_label="History"),
+                    className="lp-scroll lp-history",
+                ),
                 aside="newest first",
                 controls=(csv_button("alerts-history", "alert history"),),
             ),

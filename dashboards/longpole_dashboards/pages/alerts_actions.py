@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from longpole_dashboards.components.attributes import attributes
+from longpole_dashboards.components.dialog import dialog
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.reading import Reader
 from longpole_server.errors import ServerError
@@ -73,43 +74,25 @@ def action_dialog() -> Component:
         ],
         id="alerts-silence-only",
     )
-    return dmc.Modal(
-        html.Div(
-            [
-                html.P(id="alerts-about", className="lp-dialog-about"),
-                silence_only,
-                dmc.TextInput(
-                    id="alerts-author",
-                    label="Your name",
-                    size="xs",
-                    persistence="longpole",
-                    persistence_type="local",
-                    **attributes(data_autofocus=""),
-                ),
-                dmc.TextInput(
-                    id="alerts-comment",
-                    label="What you are doing about it",
-                    placeholder="optional",
-                    size="xs",
-                ),
-                html.Div(id="alerts-refused", className="lp-refused", role="alert"),
-                html.Div(
-                    [
-                        html.Button("Cancel", id="alerts-cancel", className="lp-button"),
-                        html.Button(
-                            "Acknowledge", id="alerts-submit", className="lp-button lp-primary"
-                        ),
-                    ],
-                    className="lp-dialog-foot",
-                ),
-            ],
-            className="lp-dialog",
+    fields = [
+        html.P(id="alerts-about", className="lp-dialog-about"),
+        silence_only,
+        dmc.TextInput(
+            id="alerts-author",
+            label="Your name",
+            size="xs",
+            persistence="longpole",
+            persistence_type="local",
+            **attributes(data_autofocus=""),
         ),
-        id="alerts-dialog",
-        title="Acknowledge",
-        size="md",
-        opened=False,
-    )
+        dmc.TextInput(
+            id="alerts-comment",
+            label="What you are doing about it",
+            placeholder="optional",
+            size="xs",
+        ),
+    ]
+    return dialog("alerts", "Acknowledge", fields, submit=("alerts-submit", "Acknowledge"))
 
 
 def make_silence(

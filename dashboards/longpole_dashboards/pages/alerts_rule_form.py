@@ -12,6 +12,7 @@ from dash.exceptions import PreventUpdate
 
 from longpole.conventions.metrics import METRICS
 from longpole_dashboards.components.attributes import attributes
+from longpole_dashboards.components.dialog import dialog
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.formats import format_value
 from longpole_dashboards.reading import Reader
@@ -33,82 +34,58 @@ _OPEN = """
 
 def rule_dialog() -> Component:
     """Return the dialog."""
-    return dmc.Modal(
+    fields = [
+        dmc.Autocomplete(
+            id="alerts-rule-metric",
+            label="Metric",
+            description="as the trainer logs it, or one that every trainer has",
+            data=list(dict.fromkeys([*METRICS, *STEP_FIGURES])),
+            limit=12,
+            size="xs",
+            **attributes(data_autofocus=""),
+        ),
         html.Div(
             [
-                dmc.Autocomplete(
-                    id="alerts-rule-metric",
-                    label="Metric",
-                    description="as the trainer logs it, or one that every trainer has",
-                    data=list(dict.fromkeys([*METRICS, *STEP_FIGURES])),
-                    limit=12,
-                    size="xs",
-                    **attributes(data_autofocus=""),
-                ),
-                html.Div(
-                    [
-                        _pick("alerts-rule-side", _SIDES, "above"),
-                        dmc.NumberInput(
-                            id="alerts-rule-threshold", placeholder="limit", size="xs", w=120
-                        ),
-                        html.Span("for", className="lp-dim"),
-                        dmc.NumberInput(
-                            id="alerts-rule-steps", value=3, min=1, max=1_000, size="xs", w=80
-                        ),
-                        html.Span("steps", className="lp-dim"),
-                    ],
-                    className="lp-duration",
-                ),
-                html.Div(
-                    [
-                        html.Span("is", className="lp-dim"),
-                        _pick("alerts-rule-severity", _SEVERITIES, "warning"),
-                    ],
-                    className="lp-duration",
-                ),
-                dmc.TextInput(
-                    id="alerts-rule-title", label="Name", placeholder="optional", size="xs"
-                ),
-                dmc.TextInput(
-                    id="alerts-rule-runs",
-                    label="Runs",
-                    placeholder="all, or a pattern such as team/*",
-                    size="xs",
-                ),
-                html.Div(
-                    [
-                        dmc.Select(
-                            id="alerts-rule-run",
-                            label="Try it on",
-                            placeholder="a run of the past",
-                            data=[],
-                            searchable=True,
-                            size="xs",
-                            className="lp-grow",
-                        ),
-                        html.Button("Try", id="alerts-rule-try", className="lp-button"),
-                    ],
-                    className="lp-try",
-                ),
-                html.Div(id="alerts-rule-tried", className="lp-dim"),
-                html.Div(id="alerts-rule-refused", className="lp-refused", role="alert"),
-                html.Div(
-                    [
-                        html.Button("Cancel", id="alerts-rule-cancel", className="lp-button"),
-                        html.Button(
-                            "Save", id="alerts-rule-save", className="lp-button lp-primary"
-                        ),
-                    ],
-                    className="lp-dialog-foot",
-                ),
+                _pick("alerts-rule-side", _SIDES, "above"),
+                dmc.NumberInput(id="alerts-rule-threshold", placeholder="limit", size="xs", w=120),
+                html.Span("for", className="lp-dim"),
+                dmc.NumberInput(id="alerts-rule-steps", value=3, min=1, max=1_000, size="xs", w=80),
+                html.Span("steps", className="lp-dim"),
             ],
-            className="lp-dialog",
+            className="lp-duration",
         ),
-        id="alerts-rule-dialog",
-        title="A rule of your own",
-        size="md",
-        opened=False,
-    )
+        html.Div(
+            [
+                html.Span("is", className="lp-dim"),
+                _pick("alerts-rule-severity", _SEVERITIES, "warning"),
+            ],
+            className="lp-duration",
+        ),
+        dmc.TextInput(id="alerts-rule-title", label="Name", placeholder="optional", size="xs"),
+        dmc.TextInput(
+            id="alerts-rule-runs",
+            label="Runs",
+            placeholder="all, or a pattern such as team/*",
+            size="xs",
+        ),
+        html.Div(
+            [
+                dmc.Select(
+                    id="alerts-rule-run",
+                    label="Try it on",
+                    placeholder="a run of the past",
+                    data=[],
+                    searchable=True,
+                    size="xs",
+                    className="lp-grow",
+                ),
+                html.Button("Try", id="alerts-rule-try", className="lp-button"),
+            ],
+            className="lp-try",
+        ),
+        html.Div(id="alerts-rule-tried", className="lp-dim"),
+    ]
+    return dialog("alerts-rule", "A rule of your own", fields, submit=("alerts-rule-save", "Save"))
 
 
 def _pick(name: str, choices: Sequence[tuple[str, str]], value: str) -> Component:

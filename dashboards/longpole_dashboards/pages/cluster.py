@@ -43,7 +43,7 @@ def layout(query: Query) -> Component:
             notice_slot(GROUP),
             notice_slot(HEAT_GROUP),
             html.Div(html.H1("Cluster"), className="lp-title-row"),
-            html.Div(id="cluster-stats", className="lp-tiles"),
+            html.Div(id="cluster-stats", style={"--wait": "76px"}, className="lp-wait lp-tiles"),
             panel(
                 "Every GPU now",
                 [html.Div(id="cluster-map-legend"), graph("cluster-map", 140)],

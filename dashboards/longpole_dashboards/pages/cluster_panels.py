@@ -72,9 +72,10 @@ def _stats(reading: ClusterReading) -> tuple[object, ...]:
     ]
     power = [g.state.now.power_watts for g in gpus if g.state.now.power_watts is not None]
     silent = [node.host for node in reading.silent_nodes]
+    hosts = {gpu.state.now.host for gpu in gpus}
     models = sorted({gpu.state.now.model.removeprefix("NVIDIA ") for gpu in gpus})
     shown = [
-        Stat("GPUs", str(len(gpus)), f"{_plural(len(nodes), 'node')}, {' / '.join(models)}"),
+        Stat("GPUs", str(len(gpus)), f"{_plural(len(hosts), 'node')}, {' / '.join(models)}"),
         Stat(
             "Held by runs",
             str(len(held)),

@@ -45,7 +45,7 @@ def layout(query: Query) -> Component:
                 ],
                 className="lp-row lp-row-even",
             ),
-            html.Div(id="compare-headline"),
+            html.Div(id="compare-headline", className="lp-wait", style={"--wait": "90px"}),
             html.Div(
                 [
                     panel(
@@ -58,7 +58,11 @@ def layout(query: Query) -> Component:
                         [
                             panel(
                                 "Part by part",
-                                html.Div(id="compare-table"),
+                                html.Div(
+                                    id="compare-table",
+                                    className="lp-wait",
+                                    style={"--wait": "300px"},
+                                ),
                                 hint=(f"{DEFINITIONS['loop_throughput']} Means of one step each."),
                                 controls=(csv_button("compare-table", "comparison"),),
                             ),

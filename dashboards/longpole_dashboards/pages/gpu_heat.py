@@ -1,16 +1,19 @@
 """GPU heat-maps for pages: the field that was asked for, or the nearest one that is reported."""
 
+from dataclasses import replace
+
 import numpy as np
 from dash.development.base_component import Component
 
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES
+from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES, kept_extreme
 from longpole_dashboards.glossary import not_reported
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.service import Service
 
 # Older GPUs and drivers do not report activity; utilisation is always there.
 FALLBACK_FIELD = "utilization_ratio"
+ALL_LANES = "all"
 
 
 def read_heatmap(
@@ -21,6 +24,31 @@ def read_heatmap(
     if field == FALLBACK_FIELD or not heatmap.lanes or np.isfinite(heatmap.values).any():
         return heatmap
     return service.get_gpu_heatmap(run_id, FALLBACK_FIELD, *span_ns, max_bins)
+
+
+def select_lanes(heatmap: GpuHeatmap, only: str | None) -> GpuHeatmap:
+    """Return the lanes of `node:<host>` or `role:<role>`; all of them where none is meant."""
+    kind, _, name = (only or "").partition(":")
+    rows = [
+        row
+        for row, lane in enumerate(heatmap.lanes)
+        if name == {"node": lane.host, "role": lane.role}.get(kind)
+    ]
+    if not rows:
+        return heatmap
+    lanes = tuple(heatmap.lanes[row] for row in rows)
+    return replace(heatmap, lanes=lanes, values=heatmap.values[rows])
+
+
+def lane_choices(heatmap: GpuHeatmap) -> list[dict[str, object]]:
+    """Return what may be chosen: every GPU, a role, or a node."""
+    roles = sorted({lane.role for lane in heatmap.lanes if lane.role})
+    hosts = sorted({lane.host for lane in heatmap.lanes})
+    return [
+        {"value": ALL_LANES, "label": "all GPUs"},
+        *({"value": f"role:{role}", "label": f"role {role}"} for role in roles if len(roles) > 1),
+        *({"value": f"node:{host}", "label": host} for host in hosts if len(hosts) > 1),
+    ]
 
 
 def heat_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
@@ -34,5 +62,9 @@ def heat_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
             f"{FIELD_LABELS[heatmap.field]} is shown."
         )
     if len(heatmap.lanes) > MAX_LANES:
-        words.append(f"The first {MAX_LANES} of {len(heatmap.lanes)} GPUs are shown.")
+        size = -(-len(heatmap.lanes) // MAX_LANES)
+        words.append(
+            f"{len(heatmap.lanes):,} GPUs: a row is {size} neighbours, "
+            f"and shows the {kept_extreme(heatmap.field)} of them."
+        )
     return absent(" ".join(words)) if words else None

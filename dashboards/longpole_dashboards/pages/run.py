@@ -13,6 +13,7 @@ from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
 from longpole_dashboards.pages import run_panels, run_slow_panels, run_summary_panels
+from longpole_dashboards.pages.gpu_heat import ALL_LANES
 from longpole_dashboards.pages.run_reading import RANGES, SPANS
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import group_stores, notice_slot, register_group
@@ -22,6 +23,9 @@ from longpole_dashboards.shell import register_choices
 GROUPS = (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS)
 _UNITS = (("seconds", "seconds"), ("percent", "percent"))
 _AXES = (("step", "step"), ("time", "clock"))
+# Charts of steps, or of the clock if that was chosen; and charts that are always of the clock.
+_STEP_CHARTS = ("run-shares", "run-throughput", "run-mfu", "run-health")
+_TIME_CHARTS = ("run-gpus", "run-engines")
 # control id -> (query name, default)
 _CHOICES = {
     "run-unit": ("unit", _UNITS[0][0]),
@@ -29,6 +33,7 @@ _CHOICES = {
     "run-range": ("steps", RANGES[0]),
     "run-field": ("field", HEAT_FIELDS[0]),
     "run-span": ("span", SPANS[0]),
+    "run-only": ("only", ALL_LANES),
 }
 
 
@@ -38,15 +43,20 @@ def layout(query: Query) -> Component:
         [
             *[store for group in GROUPS for store in group_stores(group.name)],
             *[notice_slot(group.name) for group in GROUPS],
-            html.Div(id="run-title", className="lp-run-title"),
+            html.Div(id="run-title", style={"--wait": "30px"}, className="lp-wait lp-run-title"),
             html.Div(id="run-alerts", className="lp-alert-lines"),
             html.Div(
-                [html.Div(id="run-verdict"), html.Div(id="run-now")], className="lp-row lp-hero"
+                [
+                    html.Div(id="run-verdict", className="lp-wait", style={"--wait": "150px"}),
+                    html.Div(id="run-now", className="lp-wait", style={"--wait": "150px"}),
+                ],
+                className="lp-row lp-hero",
             ),
-            html.Div(id="run-tiles", className="lp-tiles"),
+            html.Div(id="run-tiles", style={"--wait": "76px"}, className="lp-wait lp-tiles"),
             html.Div([_shares(query), _evidence()], className="lp-row lp-row-wide"),
             html.Div([_throughput(), _mfu()], className="lp-row lp-row-wide"),
             _gpus(query),
+            _engines(),
             _health(),
             _decisions(),
         ],
@@ -80,7 +90,14 @@ def _at(query: Query, index: int) -> str:
 def _evidence() -> Component:
     return panel(
         "Why",
-        html.Div(id="run-evidence", className="lp-scroll"),
+        html.Div(
+            id="run-evidence",
+            tabIndex=0,
+            role="region",
+            **attributes(aria_label="Evidence"),
+            style={"--wait": "300px"},
+            className="lp-wait lp-scroll",
+        ),
         controls=(html.Button("Decision table", id="decisions-open", className="lp-text-button"),),
         class_name="lp-why",
     )
@@ -110,9 +127,19 @@ def _gpus(query: Query) -> Component:
         hint="One row a GPU, grouped by node and role. Empty cells: nothing was measured.",
         aside=[
             html.Span(id="run-gpus-aside"),
-            html.Span("drag to zoom, double-click for live"),
+            html.Span("drag on any chart to zoom all, double-click for live"),
         ],
         controls=(
+            dmc.Select(
+                id="run-only",
+                data=[{"value": ALL_LANES, "label": "all GPUs"}],
+                value=query.text("only") or ALL_LANES,
+                searchable=True,
+                size="xs",
+                w=150,
+                allowDeselect=False,
+                **attributes(aria_label="Which GPUs"),
+            ),
             choice("run-span", [(name, f"{name} min") for name in SPANS], _at(query, 4)),
             dmc.Select(
                 id="run-field",
@@ -124,6 +151,15 @@ def _gpus(query: Query) -> Component:
                 **attributes(aria_label="GPU metric"),
             ),
         ),
+    )
+
+
+def _engines() -> Component:
+    return panel(
+        "Rollout engines",
+        html.Div([graph("run-engines", 160), html.Div(id="run-engines-absent")]),
+        hint=DEFINITIONS["engines"],
+        aside="the same time as above",
     )
 
 
@@ -146,15 +182,18 @@ def register(app: Dash, reader: Reader) -> None:
     for group in GROUPS:
         register_group(app, reader, group)
     register_choices(app, RUN_PATH, _CHOICES)
-    for chart in ("run-shares", "run-throughput", "run-mfu", "run-gpus"):
+    for chart in (*_STEP_CHARTS, "run-gpus"):
         app.clientside_callback(
             ClientsideFunction("longpole", "openStep"),
             Input(chart, "clickData"),
             State("url", "search"),
         )
-    app.clientside_callback(
-        ClientsideFunction("longpole", "zoomTime"), Input("run-gpus", "relayoutData")
-    )
+    for chart in (*_STEP_CHARTS, *_TIME_CHARTS):
+        kind = "time" if chart in _TIME_CHARTS else "chosen"
+        app.clientside_callback(
+            f"event => window.longpoleCharts.zoomAll({kind!r}, event)",
+            Input(chart, "relayoutData"),
+        )
 
     @app.callback(
         Output("decisions", "opened"),

@@ -10,8 +10,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole.conventions import stages
-from longpole_dashboards.addresses import RUN_PATH, compare_address
+from longpole_dashboards.addresses import RUN_PATH, compare_address, report_address
 from longpole_dashboards.components.alert_card import alert_line
+from longpole_dashboards.components.export import file_link
 from longpole_dashboards.components.now import now_card
 from longpole_dashboards.components.panel import age, legend
 from longpole_dashboards.figures.alert_marks import mark_alerts
@@ -59,6 +60,12 @@ def _title(reading: RunReading) -> tuple[object, ...]:
             *_attempts(detail),
             *_estimated(run),
             *_comparison(run),
+            file_link(
+                "Report",
+                "Save all of this as one HTML file: for a postmortem, or to send to somebody",
+                report_address(run.run_id, reading.view.zone.label),
+                f"{run.name}-report.html",
+            ),
         ],
         className="lp-title-row",
     )
@@ -117,7 +124,7 @@ def _now(reading: RunReading) -> tuple[object, ...]:
 
 
 def _shares(reading: RunReading) -> tuple[object, ...]:
-    view, steps = reading.view, reading.steps
+    view, steps = reading.view, reading.drawn
     if not any(step.stages for step in steps):
         return message_figure(wrap(not_reported("stages"), 64), view.theme), None
     unit = (

@@ -9,17 +9,16 @@ from functools import cached_property
 import plotly.graph_objects as go
 
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
-from longpole_dashboards.formats import (
-    NS_PER_MS,
-    NS_PER_S,
-)
-from longpole_dashboards.pages.gpu_heat import read_heatmap
+from longpole_dashboards.formats import NS_PER_S
+from longpole_dashboards.pages.gpu_heat import read_heatmap, select_lanes
+from longpole_dashboards.pages.run_window import TIME, ZOOM, RunWindow
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import NotFoundError
 from longpole_server.model.alert import Alert
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
@@ -29,6 +28,7 @@ from longpole_server.service import MetricSeries
 RANGES = ("40", "200", "all")
 SPANS = ("10", "30", "120")
 MAX_HEAT_BINS = 720
+MAX_ENGINE_BINS = 300
 # A live heat-map moves on in strides, so that its picture does not change at every tick.
 _HEAT_STRIDE_NS = 5 * NS_PER_S
 _HEAT_STRIDES = 120
@@ -115,6 +115,15 @@ class RunReading:
         return (self.run_id, facts, self.asked_steps)
 
     @cached_property
+    def drawn(self) -> Sequence[Step]:
+        """Those of the part that was chosen, and a neighbour on either side."""
+        shown = self.window.as_steps(self.steps, self.view.now_ns)
+        if shown is None:
+            return self.steps
+        inside = [step for step in self.steps if shown[0] - 1 <= step.step <= shown[1] + 1]
+        return inside or self.steps
+
+    @cached_property
     def closed(self) -> Sequence[Step]:
         """Those that have ended."""
         return [step for step in self.steps if step.duration_s is not None]
@@ -149,11 +158,26 @@ class RunReading:
         return read_heatmap(self._service, self.run_id, field, self.span_ns, MAX_HEAT_BINS)
 
     @cached_property
+    def shown_gpus(self) -> GpuHeatmap:
+        """Those of the node or role that was chosen."""
+        return select_lanes(self.heatmap, self.view.query.text("only"))
+
+    @cached_property
+    def engines(self) -> EngineLanes:
+        """What the rollout engines reported over the shown time."""
+        return self._service.get_engine_lanes(self.run_id, *self.span_ns, MAX_ENGINE_BINS)
+
+    @cached_property
+    def window(self) -> RunWindow:
+        """The part of the run that was chosen on one of its charts."""
+        return RunWindow.parse(self.view.query)
+
+    @cached_property
     def span_ns(self) -> tuple[int, int]:
-        """The time the GPU panel shows: what the address asks for, else the newest minutes."""
-        asked = self.view.query.span_ms("time")
+        """The time that GPUs and engines show: what was chosen, else the newest minutes."""
+        asked = self.window.as_span_ns(self.steps, self.view.now_ns)
         if asked is not None:
-            return asked[0] * NS_PER_MS, asked[1] * NS_PER_MS
+            return asked
         length_ns = int(self.view.query.choice("span", SPANS)) * 60 * NS_PER_S
         stride_ns = max(_HEAT_STRIDE_NS, length_ns // _HEAT_STRIDES)
         end_ns = self.view.now_ns if self.is_open else self.run.last_seen_ns
@@ -171,18 +195,27 @@ class RunReading:
         return self.view.query.choice("axis", ("step", "time"))
 
     def revise(self, figure: go.Figure, *more: str) -> go.Figure:
-        """Mark a figure with what a viewer's zoom of it belongs to."""
-        steps = self.view.query.choice("steps", RANGES)
-        figure.update_layout(uirevision="|".join((self.run_id, steps, self.axis, *more)))
+        """Show the chosen part on a figure, and mark what a viewer's zoom of it belongs to."""
+        query = self.view.query
+        chosen = (query.text(ZOOM) or "", query.text(TIME) or "")
+        parts = (self.run_id, query.choice("steps", RANGES), self.axis, *chosen, *more)
+        figure.update_layout(uirevision="|".join(parts), meta={"axis": self.axis})
+        if self.axis == "time":
+            span_ns = self.window.as_span_ns(self.steps, self.view.now_ns)
+            shown = None if span_ns is None else [self.view.zone.local(end) for end in span_ns]
+        else:
+            shown = self.window.as_steps(self.steps, self.view.now_ns)
+        if shown is not None:
+            figure.update_layout(xaxis={"range": list(shown), "autorange": False})
         return figure
 
     def step_key(self) -> object:
         """What a chart of all steps depends on."""
-        return (self.run_id, self.axis, [_fingerprint(step) for step in self.steps])
+        return (self.run_id, self.axis, self.window, [_fingerprint(step) for step in self.steps])
 
     def closed_key(self) -> object:
         """What a chart of finished steps depends on: stages of the open one change nothing."""
-        return (self.run_id, self.axis, [_fingerprint(step) for step in self.closed])
+        return (self.run_id, self.axis, self.window, [_fingerprint(step) for step in self.closed])
 
 
 def _fingerprint(step: Step) -> object:

@@ -1,17 +1,24 @@
-"""GPUs and training health of the run page: what takes longest to read."""
+"""GPUs, engines and training health of the run page: what takes longest to read."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import plotly.graph_objects as go
 
 from longpole_dashboards.addresses import RUN_PATH
+from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import fit_height
+from longpole_dashboards.figures.engines import engine_lanes
 from longpole_dashboards.figures.gpus import HEAT_FIELDS, gpu_heatmap
 from longpole_dashboards.figures.health import health
+from longpole_dashboards.figures.moments import mark_moments
 from longpole_dashboards.figures.template import message_figure
 from longpole_dashboards.glossary import not_reported
-from longpole_dashboards.pages.gpu_heat import heat_words
+from longpole_dashboards.pages.gpu_heat import heat_words, lane_choices
+from longpole_dashboards.pages.run_moments import list_moments
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.gpu import GpuHeatmap
@@ -28,7 +35,7 @@ HEALTH_METRICS = (
 
 
 def _gpus(reading: RunReading) -> tuple[object, ...]:
-    view, heatmap = reading.view, reading.heatmap
+    view, heatmap = reading.view, reading.shown_gpus
     steps = _steps_in(reading, reading.span_ns[0])
     figure = gpu_heatmap(
         heatmap,
@@ -41,9 +48,37 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
     )
     words = heat_words(view.query.choice("field", HEAT_FIELDS), heatmap)
     has_bands = any(stage.windows for step in steps for stage in step.stages)
+    choices = lane_choices(reading.heatmap)
     if not heatmap.lanes and not has_bands:
-        return figure, {"display": "none"}, words, ""
-    return *fit_height(figure), words, _hardware(heatmap)
+        return figure, {"display": "none"}, words, "", choices
+    _map_steps(figure, steps, reading)
+    mark_moments(figure, list_moments(reading, "time"))
+    return *fit_height(figure), words, _hardware(heatmap), choices
+
+
+def _map_steps(figure: go.Figure, steps: Sequence[Step], reading: RunReading) -> None:
+    """Tell the browser when every step ran, so that one place is the same one on all charts."""
+    zone, now_ns = reading.view.zone, reading.view.now_ns
+    start_ns, end_ns = reading.span_ns
+    ran = [
+        [step.step, zone.local(step.start_ns).isoformat(),
+         zone.local(step.end_ns or max(now_ns, step.start_ns)).isoformat()]
+        for step in steps
+        if step.start_ns < end_ns and (step.end_ns or now_ns) > start_ns
+    ]  # fmt: skip
+    figure.update_layout(meta={"axis": "time", "steps": ran})
+
+
+def _engines(reading: RunReading) -> tuple[object, ...]:
+    lanes = reading.engines
+    if not lanes.replicas:
+        return message_figure("", reading.view.theme), {"display": "none"}, absent(
+            not_reported("engines", "Engines")
+        )  # fmt: skip
+    view = reading.view
+    figure = engine_lanes(lanes, reading.span_ns, zone=view.zone, theme=view.theme)
+    figure.update_layout(uirevision=f"{reading.span_ns}", meta={"axis": "time"})
+    return *fit_height(figure), None
 
 
 def _steps_in(reading: RunReading, start_ns: int) -> Sequence[Step]:
@@ -52,7 +87,7 @@ def _steps_in(reading: RunReading, start_ns: int) -> Sequence[Step]:
     if steps and (steps[0].start_ns <= start_ns or steps[0].step == reading.run.first_step):
         return steps
     newest = reading.run.last_step
-    is_zoomed = reading.view.query.span_ms("time") is not None
+    is_zoomed = reading.window.is_chosen
     return reading.list_steps(None if is_zoomed or newest is None else max(0, newest - 200))
 
 
@@ -67,7 +102,15 @@ def _health(reading: RunReading) -> tuple[object, ...]:
     series = reading.get_metrics(HEALTH_METRICS)
     if not any(found.points for found in series.values()):
         return (message_figure(not_reported("metrics"), reading.view.theme),)
-    return (reading.revise(health(series, theme=reading.view.theme)),)
+    if reading.window.is_chosen:
+        shown = {step.step for step in reading.drawn}
+        series = {
+            name: replace(found, points=tuple(p for p in found.points if p[0] in shown))
+            for name, found in series.items()
+        }
+    figure = health(series, axis=reading.axis, zone=reading.view.zone, theme=reading.view.theme)
+    mark_moments(figure, list_moments(reading, reading.axis))
+    return (reading.revise(figure),)
 
 
 PANELS = PanelGroup[RunReading](
@@ -81,15 +124,31 @@ PANELS = PanelGroup[RunReading](
                 ("run-gpus", "style"),
                 ("run-gpus-absent", "children"),
                 ("run-gpus-aside", "children"),
+                ("run-only", "data"),
             ),
             lambda reading: (
                 reading.run_id,
                 reading.span_ns,
                 reading.view.query.text("field"),
+                reading.view.query.text("only"),
                 reading.run.num_steps,
+                reading.alerts_key(),
             ),
             _gpus,
         ),
-        Panel((("run-health", "figure"),), RunReading.closed_key, _health),
+        Panel(
+            (
+                ("run-engines", "figure"),
+                ("run-engines", "style"),
+                ("run-engines-absent", "children"),
+            ),
+            lambda reading: (reading.run_id, reading.span_ns),
+            _engines,
+        ),
+        Panel(
+            (("run-health", "figure"),),
+            lambda reading: (reading.closed_key(), reading.alerts_key()),
+            _health,
+        ),
     ),
 )

@@ -14,6 +14,7 @@ from longpole_dashboards.components.verdict import (
     next_looks,
     verdict_card,
 )
+from longpole_dashboards.figures.moments import mark_moments
 from longpole_dashboards.figures.series import (
     MFU_SERIES,
     mfu,
@@ -23,6 +24,7 @@ from longpole_dashboards.figures.series import (
 from longpole_dashboards.formats import (
     format_ratio,
 )
+from longpole_dashboards.pages.run_moments import list_moments
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.pages.run_tiles import render_tiles
 from longpole_dashboards.refresh import Panel, PanelGroup
@@ -44,11 +46,11 @@ def _verdict(reading: RunReading) -> tuple[object, ...]:
 
 def _throughput(reading: RunReading) -> tuple[object, ...]:
     axis, zone, theme = reading.axis, reading.view.zone, reading.view.theme
-    return (
-        reading.revise(throughput(reading.steps, axis=axis, zone=zone, theme=theme)),
-        reading.revise(mfu(reading.steps, axis=axis, zone=zone, theme=theme)),
-        _mfu_legend(reading),
-    )
+    figures = [draw(reading.drawn, axis=axis, zone=zone, theme=theme) for draw in (throughput, mfu)]
+    for figure in figures:
+        if figure.data:
+            mark_moments(figure, list_moments(reading, axis))
+    return (*(reading.revise(figure) for figure in figures), _mfu_legend(reading))
 
 
 def _mfu_legend(reading: RunReading) -> Component:
@@ -79,7 +81,7 @@ PANELS = PanelGroup[RunReading](
                 ("run-mfu", "figure"),
                 ("run-mfu-legend", "children"),
             ),
-            RunReading.closed_key,
+            lambda reading: (reading.closed_key(), reading.alerts_key()),
             _throughput,
         ),
     ),

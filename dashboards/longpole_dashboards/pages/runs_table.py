@@ -64,16 +64,16 @@ def runs_grid() -> Component:
                 "headerName": "Run",
                 "cellRenderer": "LongpoleRun",
                 "flex": 2,
-                "minWidth": 250,
+                "minWidth": 170,
             },
-            {"field": "state", "cellRenderer": "LongpoleState", "width": 104},
-            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 168},
+            {"field": "state", "cellRenderer": "LongpoleState", "width": 92},
+            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 156},
             {
                 "field": "ended_ms",
                 "headerName": "Last step",
                 "headerTooltip": "Time since the newest step ended",
                 "cellRenderer": "LongpoleAge",
-                "width": 96,
+                "width": 92,
             }
             | number,
             {
@@ -81,7 +81,7 @@ def runs_grid() -> Component:
                 "headerName": "Step time",
                 "headerTooltip": DEFINITIONS["step_time"],
                 "cellRenderer": "LongpoleText",
-                "width": 92,
+                "width": 88,
             }
             | number,
             {
@@ -89,7 +89,7 @@ def runs_grid() -> Component:
                 "headerName": "Tokens/s/GPU",
                 "headerTooltip": DEFINITIONS["throughput"],
                 "cellRenderer": "LongpoleSpark",
-                "width": 176,
+                "width": 140,
             }
             | number,
             {
@@ -97,7 +97,7 @@ def runs_grid() -> Component:
                 "headerName": "MFU",
                 "headerTooltip": DEFINITIONS["mfu_step"],
                 "cellRenderer": "LongpoleText",
-                "width": 74,
+                "width": 62,
             }
             | number,
             {
@@ -105,29 +105,29 @@ def runs_grid() -> Component:
                 "headerName": "Waits for",
                 "cellRenderer": "LongpoleVerdict",
                 "flex": 1,
-                "minWidth": 170,
+                "minWidth": 150,
             },
             {
                 "field": "alerts",
                 "headerTooltip": "Alerts of this run that fire",
                 "cellRenderer": "LongpoleAlerts",
-                "width": 74,
+                "width": 62,
             }
             | number,
             {
                 "field": "staleness",
                 "headerTooltip": DEFINITIONS["staleness"],
                 "cellRenderer": "LongpoleText",
-                "width": 92,
+                "width": 80,
             }
             | number,
-            {"field": "gpus", "headerName": "GPUs", "cellRenderer": "LongpoleText", "width": 74}
+            {"field": "gpus", "headerName": "GPUs", "cellRenderer": "LongpoleText", "width": 60}
             | number,
             {
                 "field": "started_ms",
                 "headerName": "Started",
                 "cellRenderer": "LongpoleMoment",
-                "width": 118,
+                "width": 106,
             }
             | number,
         ],

@@ -7,6 +7,7 @@ from dash import ClientsideFunction, Dash, Input, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import Query
+from longpole_dashboards.components.attributes import attributes
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import graph, legend, panel
 from longpole_dashboards.glossary import DEFINITIONS
@@ -22,11 +23,20 @@ def layout(_query: Query) -> Component:
         [
             *group_stores(GROUP),
             notice_slot(GROUP),
-            html.Div(id="samplepage-title", className="lp-run-title"),
+            html.Div(
+                id="samplepage-title", style={"--wait": "30px"}, className="lp-wait lp-run-title"
+            ),
             html.Div(
                 [
-                    html.Div(id="samplepage-summary"),
-                    panel("Facts", html.Div(id="samplepage-facts")),
+                    html.Div(
+                        id="samplepage-summary", className="lp-wait", style={"--wait": "210px"}
+                    ),
+                    panel(
+                        "Facts",
+                        html.Div(
+                            id="samplepage-facts", className="lp-wait", style={"--wait": "160px"}
+                        ),
+                    ),
                 ],
                 className="lp-row lp-hero lp-hero-sample",
             ),
@@ -44,12 +54,25 @@ def layout(_query: Query) -> Component:
                 [
                     panel(
                         "Parts",
-                        html.Div(id="samplepage-parts", className="lp-scroll"),
+                        html.Div(
+                            id="samplepage-parts",
+                            tabIndex=0,
+                            role="region",
+                            **attributes(aria_label="Parts"),
+                            className="lp-scroll",
+                        ),
                         controls=(csv_button("samplepage-parts", "sample parts"),),
                     ),
                     panel(
                         "Group",
-                        html.Div(id="samplepage-siblings", className="lp-scroll"),
+                        html.Div(
+                            id="samplepage-siblings",
+                            tabIndex=0,
+                            role="region",
+                            **attributes(aria_label="Group"),
+                            style={"--wait": "260px"},
+                            className="lp-wait lp-scroll",
+                        ),
                         hint=DEFINITIONS["siblings"],
                         controls=(csv_button("samplepage-siblings", "sample group"),),
                     ),

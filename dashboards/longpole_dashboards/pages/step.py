@@ -14,6 +14,7 @@ from longpole_dashboards.components.panel import attributes, choice, graph, pane
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.figures.samples import SAMPLE_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
+from longpole_dashboards.pages.gpu_heat import ALL_LANES
 from longpole_dashboards.pages.sample_panels import GROUP as SAMPLE_GROUP
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
 from longpole_dashboards.pages.step_panels import GROUP, PANELS
@@ -24,6 +25,8 @@ from longpole_dashboards.shell import register_choices
 _CHOICES = {
     "step-field": ("field", HEAT_FIELDS[0]),
     "step-spread": ("spread", SAMPLE_FIELDS[0]),
+    "step-only": ("only", ALL_LANES),
+    "step-search": ("q", ""),
 }
 
 
@@ -34,13 +37,16 @@ def layout(query: Query) -> Component:
             *group_stores(GROUP),
             *group_stores(SAMPLE_GROUP),
             notice_slot(GROUP),
-            html.Div(id="step-title", className="lp-run-title"),
+            html.Div(id="step-title", style={"--wait": "30px"}, className="lp-wait lp-run-title"),
             html.Div(
-                [html.Div(id="step-verdict"), _ledger()],
+                [
+                    html.Div(id="step-verdict", className="lp-wait", style={"--wait": "210px"}),
+                    _ledger(),
+                ],
                 className="lp-row lp-hero lp-hero-step",
             ),
             _timeline(query),
-            html.Div([_samples(), _spread(query)], className="lp-row lp-row-wide"),
+            html.Div([_samples(query), _spread(query)], className="lp-row lp-row-wide"),
             _sample_drawer(),
         ],
         className="lp-page",
@@ -64,6 +70,16 @@ def _timeline(query: Query) -> Component:
         aside="drag to zoom, click a sample to open it",
         controls=(
             dmc.Select(
+                id="step-only",
+                data=[{"value": ALL_LANES, "label": "all GPUs"}],
+                value=query.text("only") or ALL_LANES,
+                searchable=True,
+                size="xs",
+                w=150,
+                allowDeselect=False,
+                **attributes(aria_label="Which GPUs or replica"),
+            ),
+            dmc.Select(
                 id="step-field",
                 data=[{"value": name, "label": FIELD_LABELS[name]} for name in HEAT_FIELDS],
                 value=query.text("field") or HEAT_FIELDS[0],
@@ -76,7 +92,7 @@ def _timeline(query: Query) -> Component:
     )
 
 
-def _samples() -> Component:
+def _samples(query: Query) -> Component:
     number = {"type": "rightAligned"}
     grid = dag.AgGrid(
         id="step-samples",
@@ -128,7 +144,18 @@ def _samples() -> Component:
             html.Div(id="step-samples-absent"),
         ],
         aside="click a row to see where its time went",
-        controls=(csv_button("step-samples", "slowest samples"),),
+        controls=(
+            dmc.TextInput(
+                id="step-search",
+                value=query.text("q") or "",
+                placeholder="Id, group, status, replica …",
+                size="xs",
+                w=190,
+                debounce=250,
+                **attributes(aria_label="Search samples"),
+            ),
+            csv_button("step-samples", "slowest samples"),
+        ),
     )
 
 
@@ -163,7 +190,6 @@ def _sample_drawer() -> Component:
         trapFocus=False,
         closeOnEscape=True,
         closeOnClickOutside=False,
-        **attributes(aria_label="Sample"),
     )
 
 

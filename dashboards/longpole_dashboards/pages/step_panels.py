@@ -6,7 +6,8 @@
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from longpole_dashboards.addresses import STEP_PATH, run_address, step_address
+from longpole_dashboards.addresses import STEP_PATH, run_address, step_address, trace_address
+from longpole_dashboards.components.export import file_link
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import fit_height
 from longpole_dashboards.components.verdict import (
@@ -33,7 +34,7 @@ from longpole_dashboards.formats import (
     format_whole,
 )
 from longpole_dashboards.glossary import not_reported
-from longpole_dashboards.pages.gpu_heat import heat_words
+from longpole_dashboards.pages.gpu_heat import heat_words, lane_choices
 from longpole_dashboards.pages.step_reading import StepReading
 from longpole_dashboards.pages.step_tail import tail_costs
 from longpole_dashboards.refresh import Panel, PanelGroup
@@ -71,6 +72,12 @@ def _title(reading: StepReading) -> tuple[object, ...]:
             _neighbour("following", detail.following, reading.run_id, "›"),
             dcc.Link(run.name, href=run_address(reading.run_id), className="lp-link"),
             *[html.Span(fact, className="lp-fact") for fact in facts if fact],
+            file_link(
+                "Trace",
+                "Save this step as a Chrome trace: ui.perfetto.dev and chrome://tracing open it",
+                trace_address(reading.run_id, step.step),
+                f"{run.name}-step-{step.step}.json",
+            ),
         ],
         className="lp-title-row",
     )
@@ -112,17 +119,19 @@ def _ledger(reading: StepReading) -> tuple[object, ...]:
 def _timeline(reading: StepReading) -> tuple[object, ...]:
     view = StepView(
         detail=reading.detail,
-        heatmap=reading.heatmap,
-        trajectories=reading.trajectories,
+        heatmap=reading.shown_gpus,
+        trajectories=reading.shown_samples,
         open_stage=reading.run.summary.open_stage,
         now_ns=reading.view.now_ns,
         selected=reading.view.query.text("sample"),
+        engines=reading.engines,
     )
     figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
     has_windows = any(stage.windows for stage in reading.step.stages)
     missing = [
         (bool(reading.trajectories), "Samples", "trajectories"),
         (has_windows or reading.step.duration_s is None, "Stage windows", "windows"),
+        (bool(reading.engines.replicas) or not reading.trajectories, "Engines", "engines"),
     ]
     chosen = reading.view.query.choice("field", HEAT_FIELDS)
     words = [
@@ -131,14 +140,28 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
     ]
     if not (reading.trajectories or reading.heatmap.lanes or has_windows):
         style = {"display": "none"}
-    return figure, style, words
+    choices = [
+        *lane_choices(reading.heatmap),
+        *(
+            {"value": f"replica:{name}", "label": name}
+            for name in reading.detail.replicas
+            if len(reading.detail.replicas) > 1
+        ),
+    ]
+    return figure, style, words, choices
 
 
 def _samples(reading: StepReading) -> tuple[object, ...]:
     selected = reading.view.query.text("sample")
-    rows = [_sample_row(t, selected) for t in reading.trajectories[:SHOWN_SAMPLES]]
+    found = list(reading.shown_samples[:SHOWN_SAMPLES])
+    # What was chosen on the timeline stands in the table, however fast it was.
+    chosen = [t for t in reading.trajectories if t.trajectory_id == selected and t not in found]
+    rows = [_sample_row(t, selected) for t in [*chosen, *found]]
     shown = {"display": "block" if rows else "none"}
-    return rows, shown, None if rows else absent(not_reported("trajectories"))
+    if rows:
+        return rows, shown, None
+    words = "No sample matches." if reading.trajectories else not_reported("trajectories")
+    return rows, shown, absent(words)
 
 
 def _sample_row(t: Trajectory, selected: str | None) -> dict[str, object]:
@@ -200,11 +223,11 @@ PANELS = PanelGroup[StepReading](
                 ("step-timeline", "figure"),
                 ("step-timeline", "style"),
                 ("step-absent", "children"),
+                ("step-only", "data"),
             ),
             lambda reading: (
                 reading.key(),
-                reading.view.query.text("field"),
-                reading.view.query.text("sample"),
+                *(reading.view.query.text(name) for name in ("field", "sample", "only", "q")),
             ),
             _timeline,
         ),
@@ -214,7 +237,10 @@ PANELS = PanelGroup[StepReading](
                 ("step-samples-table", "style"),
                 ("step-samples-absent", "children"),
             ),
-            lambda reading: (reading.key(), reading.view.query.text("sample")),
+            lambda reading: (
+                reading.key(),
+                *(reading.view.query.text(name) for name in ("sample", "only", "q")),
+            ),
             _samples,
         ),
         Panel(

@@ -9,10 +9,11 @@ from statistics import median
 
 from longpole.conventions import stages
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
-from longpole_dashboards.pages.gpu_heat import read_heatmap
+from longpole_dashboards.pages.gpu_heat import read_heatmap, select_lanes
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import NotFoundError
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import RunDetail
 from longpole_server.model.step import Step
@@ -21,6 +22,7 @@ from longpole_server.service import StepDetail, TrajectoryDistribution
 
 MAX_SAMPLES = 10_000
 MAX_HEAT_BINS = 600
+MAX_ENGINE_BINS = 300
 # Steps that say what is usual.
 USUAL_STEPS = 40
 # An open step is drawn anew this often, and a closed one until its last samples have come in.
@@ -82,6 +84,32 @@ class StepReading:
         )
 
     @cached_property
+    def shown_gpus(self) -> GpuHeatmap:
+        """Those of the node or role that was chosen."""
+        return select_lanes(self.heatmap, self.view.query.text("only"))
+
+    @cached_property
+    def shown_samples(self) -> Sequence[Trajectory]:
+        """Those of the replica that was chosen, and that match what was searched for."""
+        kind, _, name = (self.view.query.text("only") or "").partition(":")
+        words = (self.view.query.text("q") or "").lower().split()
+        return [
+            t
+            for t in self.trajectories
+            if (kind != "replica" or t.replica == name)
+            and all(word in _describe(t) for word in words)
+        ]
+
+    @cached_property
+    def engines(self) -> EngineLanes:
+        """What the rollout engines reported meanwhile."""
+        step = self.step
+        end_ns = step.end_ns or max(self.view.now_ns, step.start_ns + 1_000_000_000)
+        return self.service.get_engine_lanes(
+            self.run_id, step.start_ns, end_ns, MAX_ENGINE_BINS, step.attempt
+        )
+
+    @cached_property
     def usual_s(self) -> Mapping[str, float]:
         """Median exclusive seconds per stage over the steps around this one."""
         around = self.service.list_steps(
@@ -103,3 +131,8 @@ class StepReading:
         settled = step.end_ns is not None and self.view.now_ns - step.end_ns > SETTLE_NS
         passing = None if settled else self.view.now_ns // STRIDE_NS
         return (self.run_id, step, self.detail.following, passing)
+
+
+def _describe(t: Trajectory) -> str:
+    parts = (t.trajectory_id, t.group_id, t.status, t.replica)
+    return " ".join(part.lower() for part in parts if part)

@@ -14,11 +14,11 @@ from longpole_server.model.step import Step
 from longpole_server.read import EngineBin
 
 _ROLLOUT = "rollout"
-_RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
-_WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
+RUNNING_SERIES = ("vllm:num_requests_running", "sglang:num_running_reqs")
+WAITING_SERIES = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 # All of these are 0..1, `perc` in the name notwithstanding.
-_KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
-_PREEMPTIONS = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
+KV_USAGE_SERIES = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
+PREEMPTION_SERIES = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
 _RECOMPUTED = (
     "vllm:prompt_tokens_recomputed_total",
     "sglang:num_retracted_input_tokens_total",
@@ -46,10 +46,10 @@ _DECODE_S = ("vllm:request_decode_time_seconds_sum",)
 ENGINE_SERIES = tuple(
     dict.fromkeys(
         (
-            *_RUNNING,
-            *_WAITING,
-            *_KV_USAGE,
-            *_PREEMPTIONS,
+            *RUNNING_SERIES,
+            *WAITING_SERIES,
+            *KV_USAGE_SERIES,
+            *PREEMPTION_SERIES,
             *_RECOMPUTED,
             *_GENERATED_LIVE,
             *_GENERATED_LATE,
@@ -197,8 +197,8 @@ class _Liveness:
 
 def _summarise(replica: str, series: _Series, seconds: float) -> EngineWindow:
     liveness = _find_live(series)
-    running, waiting = series.gauge(_RUNNING), series.gauge(_WAITING)
-    kv_usage = series.gauge(_KV_USAGE)
+    running, waiting = series.gauge(RUNNING_SERIES), series.gauge(WAITING_SERIES)
+    kv_usage = series.gauge(KV_USAGE_SERIES)
     at_rest = _find_rest(running, waiting)
     idle = _find_idle(liveness, at_rest)
     hits, queries = series.total(_HITS), series.total(_QUERIES)
@@ -212,7 +212,7 @@ def _summarise(replica: str, series: _Series, seconds: float) -> EngineWindow:
         running_max=_max_where(running, live),
         waiting_mean=_spread_over_all(waiting, live),
         waiting_max=_max_where(waiting, live),
-        preemptions=series.total(_PREEMPTIONS),
+        preemptions=series.total(PREEMPTION_SERIES),
         generated_tokens=series.total((*_GENERATED_LIVE, *_GENERATED_LATE)),
         prompt_tokens=series.total(_PROMPT),
         prefix_hit_ratio=None if hits is None or not queries else min(1.0, hits / queries),
@@ -252,9 +252,9 @@ def _find_rest(
 def _kv_at_rest(series: _Series) -> float | None:
     """Return what is taken of the cache at rest, also right before and behind the windows."""
     at_rest = _find_rest(
-        series.gauge(_RUNNING, everywhere=True), series.gauge(_WAITING, everywhere=True)
+        series.gauge(RUNNING_SERIES, everywhere=True), series.gauge(WAITING_SERIES, everywhere=True)
     )
-    return _least_where(series.gauge(_KV_USAGE, everywhere=True), at_rest)
+    return _least_where(series.gauge(KV_USAGE_SERIES, everywhere=True), at_rest)
 
 
 def _find_idle(liveness: _Liveness, at_rest: _Flags | None) -> _Flags | None:

@@ -14,6 +14,7 @@ from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
@@ -188,6 +189,12 @@ class Service(Protocol):
         self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int
     ) -> GpuHeatmap:
         """Return one GPU field of the run's GPUs, binned by mean to at most `max_bins`."""
+        ...
+
+    def get_engine_lanes(
+        self, run_id: str, start_ns: int, end_ns: int, max_bins: int, attempt: int | None = None
+    ) -> EngineLanes:
+        """Return what the run's engines reported over a time; of its newest attempt by default."""
         ...
 
     def list_gpus(self) -> Sequence[GpuNow]:

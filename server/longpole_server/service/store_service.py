@@ -21,6 +21,7 @@ from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
@@ -42,6 +43,7 @@ from longpole_server.service.conversions import (
 )
 from longpole_server.service.digests import RECENT_STEPS
 from longpole_server.service.discovery import Discovery
+from longpole_server.service.engine_lanes import read_engine_lanes
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.interface import (
     LAST_STEPS,
@@ -339,6 +341,15 @@ class StoreService:
         lanes = gpus_between(self._runs.list_run_gpus(run_id), start_ns, end_ns)
         return self._reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
 
+    def get_engine_lanes(
+        self, run_id: str, start_ns: int, end_ns: int, max_bins: int, attempt: int | None = None
+    ) -> EngineLanes:
+        """Return what the run's engines reported over a time; of its newest attempt by default."""
+        _check_bins(start_ns, end_ns, max_bins)
+        newest = self._runs.get_summary(run_id).attempt
+        chosen = newest if attempt is None else attempt
+        return read_engine_lanes(self._reader, run_id, chosen, start_ns, end_ns, max_bins)
+
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return the newest sample of every GPU seen in the last day."""
         return self._reader.list_gpus(self._now_ns() - _DAY_NS)
@@ -415,6 +426,10 @@ def _check_heatmap(field: str, start_ns: int, end_ns: int, max_bins: int) -> Non
         raise BadRequestError(
             f"no GPU field {field!r}", hint=f"one of: {', '.join(sorted(GPU_FIELDS))}"
         )
+    _check_bins(start_ns, end_ns, max_bins)
+
+
+def _check_bins(start_ns: int, end_ns: int, max_bins: int) -> None:
     if end_ns <= start_ns or max_bins < 1:
         raise BadRequestError("the range must have an end after its start, and a bin at least")
 

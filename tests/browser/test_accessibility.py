@@ -1,0 +1,59 @@
+"""Every page, in both themes, by the rules of axe-core: nothing serious, nothing critical."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from longpole_dashboards.addresses import (
+    compare_address,
+    run_address,
+    sample_address,
+    step_address,
+)
+from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=PATIENCE_MS)
+
+# Address, and what stands there last.
+PAGES = {
+    "runs": ("/", "#runs-grid .lp-cell-run"),
+    "run": (run_address(LIVE_RUN), "#run-health .xtick"),
+    "step": (step_address(LIVE_RUN, 20), "#step-samples .lp-cell-parts"),
+    "sample": (sample_address(LIVE_RUN, "0020-003-2"), "#samplepage-siblings td"),
+    "compare": (compare_address(LIVE_RUN, BASELINE_RUN), "#compare-config td"),
+    "cluster": ("/cluster", "#cluster-heat .heatmaplayer image"),
+    "alerts": ("/alerts", "#alerts-history td"),
+}
+
+
+def describe(found: list[dict[str, Any]]) -> list[str]:
+    """Return what is wrong, and the first elements of which that is true."""
+    return [
+        f"{rule['id']} ({rule['impact']}, {len(rule['nodes'])}): "
+        f"{[node['html'][:160] for node in rule['nodes'][:3]]}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_serious_barrier(page: Page, server: FakeServer, name: str) -> None:
+    address, drawn = PAGES[name]
+    page.goto(server.address + address)
+    page.wait_for_selector(drawn)
+    problems = list[str]()
+    for _ in range(2):
+        theme = page.locator("html").get_attribute("data-mantine-color-scheme")
+        results = Axe().run(page)
+        problems += [f"{theme}: {words}" for words in describe(results.response["violations"])]
+        page.locator("#theme-toggle").click()
+        expect(page.locator("html")).not_to_have_attribute("data-mantine-color-scheme", theme or "")
+        page.mouse.move(0, 0)
+    assert problems == []

@@ -1,0 +1,61 @@
+"""A very large run in Chromium: 10,000 steps, 1,024 GPUs, 8,192 samples, 20,000 spans."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from longpole_dashboards.addresses import run_address, step_address
+from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_large_service import LARGE_RUN, NUM_STEPS
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=PATIENCE_MS)
+
+NUM_SHAPES = "document.querySelectorAll('.js-plotly-plot path, .js-plotly-plot rect').length"
+NUM_GL = "document.querySelectorAll('.gl-canvas').length"
+# Above this a browser needs seconds for a page.
+MAX_SHAPES = 15_000
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[FakeServer]:
+    server = FakeServer("--large")
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_all_steps_of_the_run_are_drawn_and_zoomed_into(page: Page, large: FakeServer) -> None:
+    page.goto(large.address + run_address(LARGE_RUN) + "&steps=all")
+    page.wait_for_selector("#run-shares .barlayer .point")
+    page.wait_for_selector("#run-gpus .heatmaplayer image")
+    bars = "document.querySelector('#run-shares .js-plotly-plot').data[0].customdata"
+    assert 100 < page.evaluate(f"{bars}.length") <= 250
+    assert page.evaluate(NUM_SHAPES) < MAX_SHAPES
+    assert page.evaluate(NUM_GL) <= 3
+    # More GPUs than rows: a row is several, and the one that stands still is seen.
+    plot = "document.querySelector('#run-gpus .js-plotly-plot').calcdata.flat()"
+    assert page.evaluate(f"{plot}.find(one => one.z).z.length") <= 256
+    lowest = f"Math.min(...{plot}.find(one => one.z).z.flat().filter(Number.isFinite))"
+    assert page.evaluate(lowest) == 0
+    expect(page.locator("#run-gpus-absent")).to_contain_text("1,024 GPUs: a row is 4 neighbours")
+    # A part of it is read anew, every step by itself.
+    page.goto(large.address + run_address(LARGE_RUN) + "&steps=all&zoom=5000-5040")
+    page.wait_for_function(f"{bars}?.length <= 250 && {bars}.some(one => one[0] === 5017)")
+
+
+def test_a_step_with_thousands_of_samples_and_spans(page: Page, large: FakeServer) -> None:
+    page.goto(large.address + step_address(LARGE_RUN, NUM_STEPS - 2))
+    page.wait_for_selector("#step-timeline .heatmaplayer image")
+    page.wait_for_selector("#step-samples .lp-cell-parts")
+    assert page.evaluate(NUM_SHAPES) < MAX_SHAPES
+    labels = page.locator("#step-timeline .ytick")
+    expect(labels.filter(has_text="1,024 processes")).to_have_count(1)
+
+
+def test_every_gpu_of_the_cluster_is_on_the_map(page: Page, large: FakeServer) -> None:
+    page.goto(f"{large.address}/cluster")
+    page.wait_for_selector("#cluster-map .heatmaplayer image")
+    expect(page.locator("#cluster-stats")).to_contain_text("1024")
+    assert page.evaluate(NUM_SHAPES) < MAX_SHAPES

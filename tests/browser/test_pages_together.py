@@ -1,0 +1,170 @@
+"""What charts of one page do together, filters, files to keep, and a small screen."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from longpole_dashboards.addresses import run_address, step_address
+from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_fake_service import LIVE_RUN
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=PATIENCE_MS)
+
+RANGE = "document.querySelector('#{}').querySelector('.js-plotly-plot')._fullLayout.xaxis.range"
+LINES = """
+id => [...document.querySelectorAll(`#${id} .lp-crosshair`)]
+    .filter(line => line.style.display === 'block').map(line => line.getBoundingClientRect().left)
+"""
+
+
+def open_run(page: Page, server: FakeServer, more: str = "") -> None:
+    page.goto(server.address + run_address(LIVE_RUN) + more)
+    page.wait_for_selector("#run-shares .barlayer .point")
+    page.wait_for_selector("#run-gpus .heatmaplayer image")
+    page.wait_for_selector("#run-health .xtick")
+    page.wait_for_selector("#run-engines .heatmaplayer image")
+
+
+def drag(page: Page, plot: str, start: float, end: float) -> None:
+    page.locator(plot).scroll_into_view_if_needed()
+    box = page.locator(f"{plot} .nsewdrag").first.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, middle, steps=8)
+    page.mouse.up()
+
+
+def test_what_is_zoomed_on_one_chart_all_show(page: Page, server: FakeServer) -> None:
+    open_run(page, server)
+    drag(page, "#run-throughput", 0.3, 0.6)
+    page.wait_for_url(re.compile(r"zoom=[\d.]+-[\d.]+"))
+    first, last = map(float, page.url.partition("zoom=")[2].partition("&")[0].split("-"))
+    for chart in ("run-shares", "run-mfu", "run-health"):
+        page.wait_for_function(
+            f"Math.abs({RANGE.format(chart)}[0] - {first}) < 0.01"
+            f" && Math.abs({RANGE.format(chart)}[1] - {last}) < 0.01"
+        )
+    steps = "document.querySelector('#run-gpus .js-plotly-plot').layout.meta.steps"
+    page.wait_for_function(f"{steps}[0][0] >= {first} - 1 && {steps}.at(-1)[0] <= {last} + 1")
+    same = f"{RANGE.format('run-gpus')}.join() === {RANGE.format('run-engines')}.join()"
+    page.wait_for_function(same)
+    pasted = page.url
+    page.locator("#jump").click()
+    page.wait_for_function("!location.search.includes('zoom=')")
+    page.wait_for_function(f"{RANGE.format('run-shares')}[0] < 1")
+    page.goto(pasted)
+    page.wait_for_selector("#run-mfu .scatterlayer .trace")
+    page.wait_for_function(f"Math.abs({RANGE.format('run-mfu')}[0] - {first}) < 0.01")
+
+
+def test_one_crosshair_stands_on_every_chart(page: Page, server: FakeServer) -> None:
+    open_run(page, server)
+    page.locator("#run-gpus").scroll_into_view_if_needed()
+    box = page.locator("#run-gpus .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40, steps=3)
+    for chart, count in (("run-gpus", 1), ("run-engines", 1), ("run-shares", 1), ("run-health", 6)):
+        page.wait_for_function(f"({LINES})('{chart}').length === {count}")
+    (above,) = page.evaluate(f"({LINES})('run-gpus')")
+    (below,) = page.evaluate(f"({LINES})('run-engines')")
+    assert abs(above - below) < 1.5
+
+
+def test_health_is_shown_by_the_clock_too(page: Page, server: FakeServer) -> None:
+    open_run(page, server, "&axis=time")
+    kind = "document.querySelector('#run-health .js-plotly-plot')._fullLayout.xaxis.type"
+    assert page.evaluate(kind) == "date"
+
+
+def test_gpus_of_one_node_are_a_choice_in_the_address(page: Page, server: FakeServer) -> None:
+    open_run(page, server, "&only=node:node-a2")
+    rows = "document.querySelector('#run-gpus .js-plotly-plot').data.find(t => t.name === 'gpus').y"
+    page.wait_for_function(f"{rows}.length === 8 && {rows}.every(n => n.startsWith('node-a2'))")
+    page.locator("#run-only").click()
+    page.get_by_role("option", name="all GPUs").click()
+    page.wait_for_function("!location.search.includes('only=')")
+    page.wait_for_function(f"{rows}.length === 17")
+
+
+def test_samples_are_searched_and_those_of_a_replica_chosen(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20) + "&only=replica:replica-2")
+    cells = page.locator("#step-samples .ag-center-cols-container [col-id='replica']")
+    expect(cells.first).to_have_text("replica-2")
+    assert set(cells.all_inner_texts()) == {"replica-2"}
+    page.get_by_label("Search samples").fill("0020-003")
+    page.wait_for_url(re.compile("q=0020-003"))
+    ids = page.locator("#step-samples .ag-center-cols-container [col-id='id']")
+    expect(ids).to_have_count(2)
+    page.get_by_label("Search samples").fill("no such sample")
+    expect(page.locator("#step-samples-absent")).to_contain_text("No sample matches")
+
+
+def test_the_step_shows_replicas_and_engines(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20))
+    page.wait_for_selector("#step-timeline .heatmaplayer image")
+    names = page.evaluate(
+        "document.querySelector('#step-timeline .js-plotly-plot').data.map(t => t.name)"
+    )
+    assert {"replicas", "kv", "run", "wait", "gpus"} <= set(names)
+
+
+def test_a_step_is_saved_as_a_trace(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20))
+    link = page.get_by_role("link", name="Trace")
+    expect(link).to_have_attribute(
+        "href", re.compile(r"/api/v1/export/chrome-trace\?run=.*step=20")
+    )
+    expect(link).to_have_attribute("download", re.compile(r"step-20\.json$"))
+
+
+def test_a_report_is_one_file_that_needs_nothing(page: Page, server: FakeServer) -> None:
+    open_run(page, server)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Report").click()
+    text = download.value.path().read_text()
+    assert download.value.suggested_filename.endswith("report.html")
+    page.set_content(text)
+    expect(page.locator("h1")).to_have_text("grpo-qwen3-8b-math")
+    expect(page.locator("main")).to_contain_text("The rollout waits for a few long samples")
+    assert page.locator("svg rect").count() > 100
+    assert not re.search(r"(?:src|href)=\"(?!data:)", text)
+
+
+@pytest.mark.parametrize("address", [run_address(LIVE_RUN), step_address(LIVE_RUN, 20), "/cluster"])
+def test_pages_are_read_on_a_phone(page: Page, server: FakeServer, address: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server.address + address)
+    page.wait_for_selector(".heatmaplayer image")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    verdict = page.locator(".lp-verdict-title")
+    if verdict.count():
+        box = verdict.first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 844
+
+
+def test_a_slow_query_is_waited_for_and_said(page: Page) -> None:
+    own = FakeServer()
+    own.start()
+    try:
+        own.slow_down(4.0)
+        page.goto(own.address + run_address(LIVE_RUN))
+        expect(page.locator("#run-verdict")).to_be_empty()
+        expect(page.locator("#connection")).to_contain_text("loading")
+        expect(page.locator("#connection-pill")).to_have_attribute("data-state", "live")
+        page.wait_for_selector("#run-verdict .lp-verdict-title")
+        expect(page.locator("#connection")).not_to_contain_text("loading")
+    finally:
+        own.stop()
+
+
+def test_states_of_a_page_are_json_in_no_address(page: Page, server: FakeServer) -> None:
+    open_run(page, server, "&zoom=nonsense&time=5-1&only=what&steps=-4")
+    expect(page.locator("#run-verdict .lp-verdict-title")).to_be_visible()
+    assert json.loads(page.evaluate("JSON.stringify(location.search)")).startswith("?")

@@ -1,0 +1,33 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longpole_dashboards.figures.stage_raster import NUM_COLUMNS, needs_raster, rasterise
+from longpole_server.model.step import StageLane
+
+SPAN_NS = (0, 1_000_000)
+
+
+def lane(stage: str, start_ns: int, end_ns: int) -> StageLane:
+    return StageLane(stage, "trainer", "node", 1, start_ns, end_ns)
+
+
+@given(st.lists(st.tuples(st.integers(0, 999_000), st.integers(0, 1_000)), min_size=1))
+def test_no_window_is_too_short_to_be_seen(windows: list[tuple[int, int]]) -> None:
+    lanes = [lane("gen", start, start + length) for start, length in windows]
+    codes = rasterise(lanes, [0] * len(lanes), ["gen"], SPAN_NS)
+    for each in lanes:
+        assert codes[0, int(each.start_ns * NUM_COLUMNS / 1_000_000)] == 1
+
+
+def test_a_short_window_lies_over_a_long_one() -> None:
+    lanes = [lane("ref", 500_000, 500_001), lane("gen", 0, 1_000_000)]
+    codes = rasterise(lanes, [0, 0], ["gen", "ref"], SPAN_NS)
+    assert codes[0, NUM_COLUMNS // 2] == 2
+    assert codes[0, 0] == 1
+
+
+def test_few_lanes_stay_bars() -> None:
+    few = [lane("gen", 0, 1)] * 100
+    assert not needs_raster(few, 10)
+    assert needs_raster(few, 1_000)
+    assert needs_raster(few * 100, 10)
