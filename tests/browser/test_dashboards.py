@@ -98,10 +98,11 @@ def test_a_zoom_survives_new_steps(page: Page, server: FakeServer) -> None:
     everything = page.evaluate(shown)
     drag(page, "#run-shares", 0.3, 0.5)
     page.wait_for_function(f"{shown}[0] > {everything[0]} + 1")
-    zoomed = page.evaluate(shown)
-    before = int(page.evaluate(CLOSED_BARS))
-    server.finish_step(LIVE_RUN)
-    wait_for_more(page, CLOSED_BARS, before)
+    page.wait_for_url(re.compile("zoom="))
+    zoomed = [float(end) for end in page.url.partition("zoom=")[2].split("-")]
+    page.wait_for_function(f"{shown}.join() === '{zoomed[0]:g},{zoomed[1]:g}'")
+    step = server.finish_step(LIVE_RUN)
+    expect(page.locator("#run-verdict")).to_contain_text(f"–{step}")
     assert page.evaluate(shown) == zoomed
 
 
