@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from longpole_dashboards.addresses import (
     compare_address,
@@ -15,7 +15,7 @@ from longpole_dashboards.addresses import (
     sample_address,
     step_address,
 )
-from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_browser import PATIENCE_MS, FakeServer, open_page
 from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
@@ -44,7 +44,15 @@ def describe(found: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_serious_barrier(page: Page, server: FakeServer, name: str) -> None:
+def test_no_serious_barrier_and_nothing_against_the_policy(
+    chromium: Browser, server: FakeServer, name: str
+) -> None:
+    with open_page(chromium, bypass_csp=False) as (page, problems):
+        assert find_barriers(page, server, name) == []
+        assert problems.found == []
+
+
+def find_barriers(page: Page, server: FakeServer, name: str) -> list[str]:
     address, drawn = PAGES[name]
     page.goto(server.address + address)
     page.wait_for_selector(drawn)
@@ -56,4 +64,4 @@ def test_no_serious_barrier(page: Page, server: FakeServer, name: str) -> None:
         page.locator("#theme-toggle").click()
         expect(page.locator("html")).not_to_have_attribute("data-mantine-color-scheme", theme or "")
         page.mouse.move(0, 0)
-    assert problems == []
+    return problems

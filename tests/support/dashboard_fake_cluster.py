@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -30,6 +31,10 @@ def make_node_gpus(spec: RunSpec, steps: list[PlannedStep], now_ns: int) -> list
         is_hot = gpu.gpu_index == 3 and gpu.host == spec.hosts[0]
         newest = {name: _known(values[row]) for name, values in fields.items()}
         now = GpuNow(
+            utilization_ratio=None,
+            sm_active_ratio=None,
+            tensor_active_ratio=None,
+            power_watts=None,
             host=gpu.host,
             gpu_uuid=gpu.gpu_uuid,
             gpu_index=gpu.gpu_index,
@@ -41,8 +46,8 @@ def make_node_gpus(spec: RunSpec, steps: list[PlannedStep], now_ns: int) -> list
             run_id=spec.run_id,
             role=gpu.role,
             how="estimated" if spec.mode == "fully_async" else "pid",
-            **newest,
         )
+        now = replace(now, **newest)
         mean = fmean(filter(math.isfinite, fields["utilization_ratio"][row].tolist()))
         minute = GpuMinute(
             gpu.host, gpu.gpu_uuid, 60, mean, 0.7 if is_hot else 0.0, THERMAL if is_hot else 0

@@ -12,7 +12,7 @@ from longpole_dashboards.addresses import REPORT_PATH
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.report.document import render_report
-from longpole_server.errors import NotFoundError, ServerError
+from longpole_server.errors import ForbiddenError, NotFoundError, ServerError
 
 # It has no script, and asks nobody for anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -30,6 +30,8 @@ def register_report(api: FastAPI, reader: Reader, clock_ns: Callable[[], int]) -
             text = await reader.run(render_report, reader.service, run_id, zone, clock_ns())
         except NotFoundError as error:
             return PlainTextResponse(f"{error.message} {error.hint}".strip(), 404)
+        except ForbiddenError as error:
+            return PlainTextResponse(f"{error.message} {error.hint}".strip(), 403)
         except ServerError as error:
             return PlainTextResponse(f"{error.message} {error.hint}".strip(), 503)
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", run_id).strip("-.") or "run"

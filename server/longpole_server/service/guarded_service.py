@@ -9,6 +9,7 @@ from longpole_server.model.cluster import ClusterNow
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
@@ -150,6 +151,13 @@ class GuardedService:
         """Return one GPU field of the run's GPUs."""
         self._check(run_id)
         return self._service.get_gpu_heatmap(run_id, field, start_ns, end_ns, max_bins)
+
+    def get_engine_lanes(
+        self, run_id: str, start_ns: int, end_ns: int, max_bins: int, attempt: int | None = None
+    ) -> EngineLanes:
+        """Return what the run's engines reported over a time."""
+        self._check(run_id)
+        return self._service.get_engine_lanes(run_id, start_ns, end_ns, max_bins, attempt)
 
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return every GPU; who holds it is told of seen runs only."""
