@@ -35,10 +35,12 @@ def test_all_steps_of_the_run_are_drawn_and_zoomed_into(page: Page, large: FakeS
     assert page.evaluate(NUM_SHAPES) < MAX_SHAPES
     assert page.evaluate(NUM_GL) <= 3
     # More GPUs than rows: a row is several, and the one that stands still is seen.
-    plot = "document.querySelector('#run-gpus .js-plotly-plot').calcdata.flat()"
-    assert page.evaluate(f"{plot}.find(one => one.z).z.length") <= 256
-    lowest = f"Math.min(...{plot}.find(one => one.z).z.flat().filter(Number.isFinite))"
-    assert page.evaluate(lowest) == 0
+    rows = (
+        "document.querySelector('#run-gpus .js-plotly-plot').calcdata.flat().find(one => one.z).z"
+    )
+    assert page.evaluate(f"{rows}.length") <= 256
+    least = f"{rows}.flat().reduce((least, value) => value < least ? value : least, 100)"
+    assert page.evaluate(least) == 0
     expect(page.locator("#run-gpus-absent")).to_contain_text("1,024 GPUs: a row is 4 neighbours")
     # A part of it is read anew, every step by itself.
     page.goto(large.address + run_address(LARGE_RUN) + "&steps=all&zoom=5000-5040")
@@ -50,7 +52,7 @@ def test_a_step_with_thousands_of_samples_and_spans(page: Page, large: FakeServe
     page.wait_for_selector("#step-timeline .heatmaplayer image")
     page.wait_for_selector("#step-samples .lp-cell-parts")
     assert page.evaluate(NUM_SHAPES) < MAX_SHAPES
-    labels = page.locator("#step-timeline .ytick")
+    labels = page.locator("#step-timeline g[class$='tick'] text")
     expect(labels.filter(has_text="1,024 processes")).to_have_count(1)
 
 
