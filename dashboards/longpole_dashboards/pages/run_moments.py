@@ -70,7 +70,7 @@ def _checkpoints(reading: RunReading, axis: str) -> list[Moment]:
             reading.view.zone.local(step.end_ns or step.start_ns) if axis == "time" else step.step,
             "▪",
             f"{words} {step.step}",
-            ROLES[reading.view.theme].muted,
+            ROLES[reading.view.theme].faint,
         )
         for step in saved
     ]
