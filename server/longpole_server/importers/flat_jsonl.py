@@ -1,4 +1,8 @@
-"""JSONL whose lines hold a step and flat names: prime-rl's file monitor and others' files."""
+"""JSONL whose lines hold a step and flat names: prime-rl's file monitor and others' files.
+
+ms-swift's `logging.jsonl` names a step as `"global_step/max_steps": "3/100"`, and says how long the
+training has taken so far (`"elapsed_time": "2m 3s"`): the step took what that grew by.
+"""
 
 import json
 import sys
@@ -8,10 +12,11 @@ from typing import Any, cast
 import orjson
 
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
-from longpole_server.importers.prime_rl import name_orchestrator
+from longpole_server.importers.prime_rl import name_orchestrator, read_clock
 from longpole_server.importers.values import read_scalars
 
 _STEP_KEYS = ("step", "_step", "global_step", "train/global_step", "trainer/global_step")
+_FRACTION, _ELAPSED, _STEP_SECONDS = "global_step/max_steps", "elapsed_time", "step_time"
 # Seconds since 1970, as Python's `time.time` and wandb give them.
 _TIME_KEYS = ("time", "_timestamp", "timestamp")
 # Times outside of 2001 to 2100 are no such seconds.
@@ -25,11 +30,12 @@ def parse_flat_jsonl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[Lo
         lines: Physical lines with their end, if they had one.
         summary: Counts grow as lines are consumed.
     """
+    clock = _Clock()
     for raw in lines:
         text = raw.strip()
         if not text:
             continue
-        parsed = _parse_line(text, summary)
+        parsed = _parse_line(text, summary, clock)
         if parsed is not None:
             # A whole object needs no line end.
             summary.torn_last_line = False
@@ -47,10 +53,35 @@ def read_step(fields: dict[str, Any]) -> int | None:
             step = int(step)
         if isinstance(step, int) and not isinstance(step, bool) and 0 <= step <= MAX_STEP:
             return step
-    return None
+    return read_fraction(fields)
 
 
-def _parse_line(text: bytes, summary: LogSummary) -> LogLine | None:
+def read_fraction(fields: dict[str, Any]) -> int | None:
+    """Return the step of `3/100`, as ms-swift writes it, None without one."""
+    step, slash, total = str(fields.get(_FRACTION, "")).partition("/")
+    if not slash or not step.isdecimal() or not total.isdecimal() or len(step) > 10:
+        return None
+    return int(step) if int(step) <= min(int(total), MAX_STEP) else None
+
+
+class _Clock:
+    """What the training has taken so far grew by, a step."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, float] | None = None
+
+    def read_step_s(self, fields: dict[str, Any], step: int) -> float | None:
+        """Return the seconds of a step, None of the first one and after a new start."""
+        elapsed_s = read_clock(str(fields.get(_ELAPSED, "")))
+        if elapsed_s is None:
+            return None
+        last, self._last = self._last, (step, elapsed_s)
+        if last is None or step <= last[0] or elapsed_s <= last[1]:
+            return None
+        return (elapsed_s - last[1]) / (step - last[0])
+
+
+def _parse_line(text: bytes, summary: LogSummary, clock: _Clock) -> LogLine | None:
     document = _load(text)
     if not isinstance(document, dict):
         return None
@@ -62,6 +93,9 @@ def _parse_line(text: bytes, summary: LogSummary) -> LogLine | None:
     for key in _STEP_KEYS:
         fields.pop(key, None)
     scalars = {sys.intern(name): value for name, value in read_scalars(fields, summary).items()}
+    step_s = clock.read_step_s(fields, step)
+    if step_s is not None:
+        scalars.setdefault(_STEP_SECONDS, step_s)
     return LogLine(step, name_orchestrator(scalars), time_ns=time_ns)
 
 

@@ -21,10 +21,10 @@ from longpole_server.importers import (
     slime,
     trl,
 )
-from longpole_server.importers.flat_jsonl import parse_flat_jsonl
+from longpole_server.importers.flat_jsonl import parse_flat_jsonl, read_fraction
 from longpole_server.importers.logged import LogFormat, LogLine, LogSummary
 from longpole_server.importers.rows import clean_row
-from longpole_server.importers.verl_console import parse_console
+from longpole_server.importers.verl_console import parse_console, parse_excerpt
 from longpole_server.importers.verl_jsonl import parse_jsonl
 
 Parser = Callable[[Iterable[bytes], LogSummary], Iterator[LogLine]]
@@ -51,6 +51,10 @@ class LineFormat:
 
 VERL_CONSOLE = LineFormat(
     "verl_console", "verl", "verl console", "step:3 - timing_s/step:71.2 - ...", parse_console
+)
+# Known by what the whole log does not hold: no line of it names its step.
+VERL_EXCERPT = LineFormat(
+    "verl_console", "verl", "verl console", "timing_s/gen:40.1 - timing_s/step:66.0", parse_excerpt
 )
 VERL_JSONL = LineFormat(
     "verl_jsonl", "verl", "verl JSONL", '{"step": 3, "data": {...}}', parse_jsonl
@@ -167,7 +171,9 @@ def _recognise_json(raw: bytes) -> LineFormat | None:
         return VERL_JSONL
     if fields.get("ph") == "X" and str(fields.get("name")).startswith("train."):
         return AREAL_TRACE
-    has_step = any(isinstance(fields.get(key), int) for key in _STEP_KEYS)
+    has_step = any(isinstance(fields.get(key), int) for key in _STEP_KEYS) or (
+        read_fraction(fields) is not None
+    )
     if has_step and any(
         "/" in key or key == "step_time" for key in fields if key not in _STEP_KEYS
     ):
@@ -175,9 +181,16 @@ def _recognise_json(raw: bytes) -> LineFormat | None:
     return None
 
 
+# Kinds of slime's dictionaries that may begin on the next line: nothing else is called so.
+_SLIME_KINDS = frozenset({"perf", "rollout"})
+
+
 def _is_slime(text: str) -> bool:
     head = slime.find_head(text)
-    return head is not None and text.startswith("{'", head.brace)
+    if head is None:
+        return False
+    rest = text[head.brace :].strip()
+    return rest.startswith(("{'", '{"')) or (head.kind in _SLIME_KINDS and rest in {"", "{"})
 
 
 def _is_roll(text: str) -> bool:
@@ -207,7 +220,7 @@ _MARKS: tuple[tuple[LineFormat, Callable[[str], bool]], ...] = (
 )
 _NEEDLES: tuple[bytes, ...] = (
     openrlhf.NEEDLE,
-    slime.NEEDLE,
+    *slime.NEEDLES,
     *roll.NEEDLES,
     skyrl.NEEDLE,
     nemo_rl.NEEDLE,

@@ -13,6 +13,7 @@ from longpole_server.importers.engine_lines import EngineWatch
 from longpole_server.importers.event_file import is_event_file, read_event_file
 from longpole_server.importers.formats import (
     VERL_CONSOLE,
+    VERL_EXCERPT,
     LineFormat,
     may_betray,
     recognise,
@@ -24,6 +25,7 @@ from longpole_server.importers.mlflow_run import MAGIC as MLFLOW_MAGIC
 from longpole_server.importers.mlflow_run import read_mlflow_run
 from longpole_server.importers.sources import LogSource, with_head
 from longpole_server.importers.trainer_state import is_trainer_state, read_trainer_state
+from longpole_server.importers.verl_console import is_excerpt
 from longpole_server.importers.wandb_run import MAGIC as WANDB_MAGIC
 from longpole_server.importers.wandb_run import read_wandb_run
 
@@ -110,7 +112,8 @@ def parse_lines(
         if found is not None:
             break
         before = raw
-    known = found or default
+    # Where no line says its step, what is shown may be excerpts; they are short.
+    known = found or (VERL_EXCERPT if is_excerpt(seen) else default)
     summary.format, summary.system = known.name, known.system
     summary.times_are_local = known.times_are_local
     for line in known.parse(itertools.chain(_drain(seen), rest), summary):

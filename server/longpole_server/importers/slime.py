@@ -11,9 +11,11 @@ from longpole_server.importers.dict_console import Head, read_printed
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
 from longpole_server.importers.tracked import average
 
-NEEDLE = b": {'"
+# People show a dictionary with its pairs on lines of their own, and in double quotes.
+NEEDLES = (b": {'", b': {"', b"perf ", b"rollout ")
 _HEAD = re.compile(
-    r"(?:^| - )((?:[a-z]+-)?step|perf|rollout|passrate|multi_turn|eval) (\d{1,10}): (?=\{)"
+    r"(?:^| - )((?:[a-z]+-)?step|perf|rollout|passrate|multi_turn|eval) (\d{1,10}):"
+    r"(?: (?=\{)| ?$)"
 )
 # The trainer's timers; the rollout process prints a `perf` of its own.
 _TRAINER_TIMERS = ("perf/train_time", "perf/step_time", "perf/train_wait_time")
@@ -28,7 +30,7 @@ def parse_slime(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
         summary: Counts grow as lines are consumed.
     """
     held: dict[str, list[Mapping[str, float]]] = {}
-    for printed in read_printed(lines, find_head, summary, (NEEDLE,)):
+    for printed in read_printed(lines, find_head, summary, NEEDLES):
         if printed.number is None or printed.number > MAX_STEP:
             continue
         summary.num_step_lines += 1

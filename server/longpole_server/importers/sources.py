@@ -1,15 +1,17 @@
 """Where a log comes from: a file, a folder, a pipe, an archive, or bytes that were sent."""
 
+import gzip
 import io
 import os
 import shutil
 import stat
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from longpole_server.errors import UnreadableLogError
 from longpole_server.importers.mlflow_run import (
@@ -24,6 +26,7 @@ _EVENT_FILES = "*.tfevents.*"
 _WANDB_FILES = "*.wandb"
 _TAR_HEAD_BYTES, _TAR_MAGIC_AT, _TAR_MAGIC = 512, 257, b"ustar"
 _MAX_MEMBERS = 256
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,11 @@ class LogSource:
                 return _of_folder(path)
             if stat.S_ISREG(status.st_mode):
                 # A pipe is not tried: its writer would see the trial as its reader going away.
-                with path.open("rb"):
-                    pass
+                with path.open("rb") as stream:
+                    is_gzip = stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+                if is_gzip:
+                    name = printable_name(path.with_suffix("") if path.suffix == ".gz" else path)
+                    return cls(name, lambda: _open_gzip(path), status.st_mtime_ns)
         except FileNotFoundError as error:
             raise UnreadableLogError(f"{path}: no such file.") from error
         except OSError as error:
@@ -79,6 +85,20 @@ class LogSource:
     def of_bytes(cls, name: str, body: bytes, modified_ns: int) -> "LogSource":
         """Return the source of a log that was sent as a whole."""
         return cls(name, lambda: io.BytesIO(body), modified_ns)
+
+
+class _Gunzip(gzip.GzipFile):
+    """A compressed file that ends where it can be read no further, as a log does that was cut."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except (EOFError, zlib.error):
+            return b""
+
+
+def _open_gzip(path: Path) -> BinaryIO:
+    return cast("BinaryIO", _Gunzip(path))
 
 
 def printable_name(path: Path) -> str:

@@ -1,6 +1,7 @@
 """verl's console lines: `step:N - key:value - key:value ...`."""
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,13 +12,18 @@ from longpole_server.importers.logged import (
     LogSummary,
     has_step_total,
 )
-from longpole_server.importers.pairs import SEPARATOR, parse_pair
+from longpole_server.importers.pairs import SEPARATOR, is_pair, parse_pair
+from longpole_server.importers.rows import clean_row
 from longpole_server.importers.unwrapping import StepText, join_step_lines
 
 _MAX_STEP_DIGITS = 10
 # Keys with which step lines ended so far: one a trainer, a few for asynchronous ones.
 _MAX_LAST_KEYS = 64
 _TIMERS = ("timing/", "timing_s/")
+_STEP_NUMBERS = ("step", "training/global_step")
+# Behind a number the first of all is a whole value: the last line of a page need not end.
+_EXCERPT = re.compile(rb"(?<![\w/])timing_s/step: ?(?:np\.float64\()?[\d.]")
+_PAIRS = re.compile(r"\s+-\s+|^\s*-\s+|\s+-(?=[A-Za-z_])")
 
 
 def parse_console(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
@@ -95,3 +101,56 @@ def _read_pairs(segments: Iterable[str], summary: LogSummary) -> dict[str, float
         else:
             summary.count_not_finite(key)
     return scalars
+
+
+def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
+    """Yield the steps of pairs that stand there without `step:N` before them, as people show them.
+
+    Pairs of one line or of several lines are one step until a name comes again. Steps are counted
+    where no pair says which one it is.
+
+    Args:
+        lines: Physical lines.
+        summary: Counts grow as lines are consumed.
+    """
+    number = 0
+    for segments in _group_pairs(lines):
+        scalars = _read_pairs(segments, summary)
+        if not has_step_total(scalars):
+            continue
+        told = next((scalars[key] for key in _STEP_NUMBERS if key in scalars), None)
+        if told is not None and told.is_integer() and number < told <= MAX_STEP:
+            number = int(told)
+        else:
+            number += 1
+            summary.steps_are_counted = True
+        summary.num_step_lines += 1
+        yield LogLine(number, scalars)
+    summary.torn_last_line = False
+
+
+def is_excerpt(lines: Iterable[bytes]) -> bool:
+    """Tell whether lines hold pairs of verl's with the seconds of a step among them."""
+    return any(_EXCERPT.search(raw) is not None for raw in lines)
+
+
+def _group_pairs(lines: Iterable[bytes]) -> Iterator[list[str]]:
+    found: list[str] = []
+    names: set[str] = set()
+    for raw in lines:
+        # Dots behind a value may stand for digits of it: such a one is left out.
+        segments = [
+            each.lstrip(" -.…'\"").rstrip(" ,'\"") for each in _PAIRS.split(clean_row(raw).text)
+        ]
+        # `step: 7` is the number, in one spelling of it or the other.
+        pairs = [each.replace(": ", ":") for each in segments if is_pair(each)]
+        keys = [each.rpartition(":")[0].strip() for each in pairs]
+        if not any("/" in key or key == "step" for key in keys):
+            continue
+        if not names.isdisjoint(keys):
+            yield found
+            found, names = [], set()
+        found += pairs
+        names.update(keys)
+    if found:
+        yield found
