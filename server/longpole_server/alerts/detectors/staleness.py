@@ -18,6 +18,13 @@ from longpole_server.alerts.detectors.trends import measure_shift
 from longpole_server.alerts.history import History, StepPoint
 from longpole_server.alerts.inputs import measure_spread, read_figure, read_newest
 from longpole_server.alerts.rule import Judgement, not_judgeable
+from longpole_server.analysis.stale_drops import (
+    DROPPED_TOTAL,
+    GENERATED_TOTAL,
+    count_by_samples,
+    count_by_totals,
+)
+from longpole_server.analysis.stale_drops import StaleDrops as DropCount
 from longpole_server.model.alert import AlertEvidence
 
 # Newest steps that are looked at.
@@ -203,8 +210,8 @@ class StaleDrops:
     reads: tuple[str, ...] = (
         "stale_drop_ratio",
         "status of each sample",
-        "fully_async/count/dropped_stale_samples",
-        "fully_async/count/total_generated_samples",
+        DROPPED_TOTAL,
+        GENERATED_TOTAL,
     )
 
     def judge(self, history: History) -> Judgement:
@@ -215,11 +222,10 @@ class StaleDrops:
             counted = _count_drops(history, self.steps)
             if counted is None:
                 return not_judgeable("dropped samples are not reported", self.unit)
-            dropped, generated = counted
-            value = dropped / generated
+            value = counted.ratio
             evidence = (
-                AlertEvidence("dropped_stale", dropped, "samples"),
-                AlertEvidence("generated", generated, "samples"),
+                AlertEvidence("dropped_stale", counted.dropped, "samples"),
+                AlertEvidence("generated", counted.generated, "samples"),
             )
         judgement = compare(
             value, self.fire, self.clear, self.unit, words={"side": find_side(history)}
@@ -236,33 +242,23 @@ class StaleDrops:
         )
 
 
-_DROPPED = "fully_async/count/dropped_stale_samples"
-_GENERATED = "fully_async/count/total_generated_samples"
-
-
-def _count_drops(history: History, num_steps: int) -> tuple[float, float] | None:
+def _count_drops(history: History, num_steps: int) -> DropCount | None:
     """Return the samples dropped and generated in the newest steps, None when nobody says."""
     steps = history.steps[-num_steps - 1 :]
-    totals = [
-        (dropped, generated)
-        for point in steps
-        if (dropped := read_figure(point, _DROPPED)) is not None
-        and (generated := read_figure(point, _GENERATED)) is not None
-    ]
-    if len(totals) >= 2:
-        # Counters since the start of the training; they fall back when it is resumed.
-        dropped = totals[-1][0] - totals[0][0]
-        generated = totals[-1][1] - totals[0][1]
-        return (dropped, generated) if dropped >= 0 and generated > 0 else None
+    counted = count_by_totals(
+        [(read_figure(at, DROPPED_TOTAL), read_figure(at, GENERATED_TOTAL)) for at in steps],
+        since_resumed=True,
+    )
+    if counted is not None:
+        return counted
     counts = [point.samples for point in steps[-num_steps:] if point.samples is not None]
     if history.newest is None or history.newest.samples is None:
         return None
-    has_dropped = any(
-        point.samples is not None and point.samples.num_dropped_stale
-        for point in history.steps[-_PAST_STEPS:]
+    return count_by_samples(
+        float(sum(count.num_dropped_stale for count in counts)),
+        float(sum(count.num_samples for count in counts)),
+        ever_dropped=any(
+            point.samples is not None and point.samples.num_dropped_stale
+            for point in history.steps[-_PAST_STEPS:]
+        ),
     )
-    generated = float(sum(count.num_samples for count in counts))
-    if not has_dropped or not generated:
-        # Trainers that never say which samples they dropped look the same as those without any.
-        return None
-    return float(sum(count.num_dropped_stale for count in counts)), generated
