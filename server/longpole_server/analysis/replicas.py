@@ -87,7 +87,7 @@ def find_slowest_replica(
         slowest,
         pace[slowest] / float(np.median(others)),
         float(tokens[own].mean() / tokens[counted].mean()),
-        _compare_like_lengths(decode_s, tokens, own, rest),
+        compare_like_lengths(decode_s, tokens, own, rest),
     )
 
 
@@ -130,7 +130,7 @@ def _mean(values: NDArray[np.float64]) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _compare_like_lengths(
+def compare_like_lengths(
     decode_s: NDArray[np.float64],
     tokens: NDArray[np.float64],
     own: Sequence[int],

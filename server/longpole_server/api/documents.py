@@ -29,6 +29,7 @@ from longpole_server.model.step import (
     Step,
     SyncPhase,
 )
+from longpole_server.model.stragglers import Stragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service import StepDetail
 
@@ -100,6 +101,8 @@ class StepDetailDocument(StepDocument):
             of the samples would have saved; how time and tokens spread. Null when not known.
         energy: Joules by stage and role, from the GPUs' counters.
         long_tail_reason: Why it is not known.
+        stragglers: GPUs by their clock at work and replicas by their seconds a token, each over
+            the best of its kind, the slowest first, and whether others wait for it.
     """
 
     gaps: Sequence[Gap]
@@ -114,6 +117,7 @@ class StepDetailDocument(StepDocument):
     long_tail: StepTail | None
     long_tail_reason: str | None
     energy: Sequence[StageEnergy]
+    stragglers: Stragglers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,6 +394,7 @@ def describe_step_detail(detail: StepDetail) -> StepDetailDocument:
         long_tail=detail.long_tail,
         long_tail_reason=detail.long_tail_reason,
         energy=detail.energy,
+        stragglers=detail.stragglers,
     )
 
 

@@ -6,7 +6,7 @@ Step ranges are inclusive; None means open. Steps are those of the latest attemp
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from longpole_server.model.annotations import VerdictChange
@@ -20,6 +20,7 @@ from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageEnergy, StageLane, Step, SyncPhase
 from longpole_server.model.storage import StorageReport
+from longpole_server.model.stragglers import Stragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
@@ -38,6 +39,7 @@ class StepDetail:
         usual_s: Median seconds of the run's closed steps.
         long_tail: What waiting for its last samples costs; None with the reason why not known.
         energy: By stage and role, where GPUs tell it.
+        stragglers: GPUs and replicas against the best of their kind.
     """
 
     step: Step
@@ -53,6 +55,7 @@ class StepDetail:
     long_tail: StepTail | None = None
     long_tail_reason: str | None = None
     energy: tuple[StageEnergy, ...] = ()
+    stragglers: Stragglers = field(default_factory=Stragglers)
 
 
 @dataclass(frozen=True, slots=True)

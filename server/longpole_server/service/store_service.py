@@ -14,7 +14,9 @@ from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, find_gen, trace_running
 from longpole_server.analysis.modes import infer_mode
 from longpole_server.analysis.step_table import StepTable
+from longpole_server.analysis.stragglers import score_step
 from longpole_server.diagnosis import diagnose, diagnose_step, diagnose_window, find_changes
+from longpole_server.diagnosis.overrides import read_limits
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.cluster import ClusterNow
@@ -29,6 +31,7 @@ from longpole_server.model.records import RunStart
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.storage import StorageReport
+from longpole_server.model.stragglers import Stragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.read import AttemptRow, Reader
 from longpole_server.service.alerts_interface import Alerts
@@ -176,6 +179,7 @@ class StoreService:
             previous=previous,
             following=following,
             usual_s=usual.median_s if usual else None,
+            stragglers=self._find_stragglers(found, run_gpus),
             long_tail=long_tail,
             long_tail_reason=long_tail_reason,
             energy=sum_energy(
@@ -406,6 +410,18 @@ class StoreService:
         else:
             facts = self._facts.read_step(step)
         return describe_tail(run, facts, self._find_mode(run, step))
+
+    def _find_stragglers(self, step: Step, run_gpus: Sequence[RunGpu]) -> Stragglers:
+        if step.closed_by is None:
+            return Stragglers()
+        facts = self._facts.read_step(step, run_gpus)
+        limits, _ = read_limits(self._describe_run(step).config)
+        return score_step(
+            facts.gpus,
+            facts.trajectories,
+            clock_ratio=limits["straggler.clock_ratio"],
+            pace_ratio=limits["rollout.imbalance.ratio"],
+        )
 
     def _diagnose_one(self, step: Step) -> Diagnosis:
         run_id = step.run_id

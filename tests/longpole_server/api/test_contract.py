@@ -35,7 +35,7 @@ STAGE_KEYS = keys(
 )
 STEP_DETAIL_KEYS = STEP_KEYS | keys(
     "gaps gpus replicas lanes sync_phases diagnosis previous following usual_s "
-    "long_tail long_tail_reason energy"
+    "long_tail long_tail_reason energy stragglers"
 )
 TRAJECTORY_KEYS = keys(
     "run_id attempt trajectory_id step phase group_id start_ns end_ns duration_s "

@@ -1,0 +1,104 @@
+"""Which GPU or replica the others wait for: each one's pace over the best, and over the usual.
+
+A replica is compared by seconds a response token, and once more among samples of like length:
+answers of other lengths decode at another rate, and who has them is no straggler.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from longpole_server.analysis.longtail_samples import column
+from longpole_server.analysis.replicas import compare_like_lengths
+from longpole_server.model.facts import GpuFacts, TrajectoryFacts
+from longpole_server.model.stragglers import GpuScore, ReplicaScore, Stragglers
+
+# Fewer peers have no median that one of them could fall behind.
+MIN_PEERS = 3
+
+
+def score_step(
+    gpus: Sequence[GpuFacts],
+    samples: TrajectoryFacts | None,
+    *,
+    clock_ratio: float,
+    pace_ratio: float,
+) -> Stragglers:
+    """Score the GPUs and replicas of a step.
+
+    Args:
+        gpus: With their clocks at work.
+        samples: Training samples, None when unknown.
+        clock_ratio: Of the usual clock of its role; a GPU below it is a straggler.
+        pace_ratio: Seconds a token over the other replicas' from which one is a straggler.
+    """
+    return Stragglers(
+        score_gpus(gpus, clock_ratio),
+        () if samples is None else score_replicas(samples, pace_ratio),
+    )
+
+
+def score_gpus(gpus: Sequence[GpuFacts], clock_ratio: float) -> tuple[GpuScore, ...]:
+    """Return every GPU against those of its role, the slowest first, unknown ones last."""
+    clocks: dict[str, list[float]] = {}
+    for gpu in gpus:
+        if gpu.busy_sm_clock_hz:
+            clocks.setdefault(gpu.role, []).append(gpu.busy_sm_clock_hz)
+    scores = [_score_gpu(gpu, clocks.get(gpu.role, ()), clock_ratio) for gpu in gpus]
+    return tuple(
+        sorted(
+            scores, key=lambda s: (s.of_best_ratio is None, s.of_best_ratio, s.host, s.gpu_index)
+        )
+    )
+
+
+def _score_gpu(gpu: GpuFacts, clocks: Sequence[float], clock_ratio: float) -> GpuScore:
+    hz = gpu.busy_sm_clock_hz or None
+    is_slow = (
+        hz is not None and len(clocks) > MIN_PEERS and hz < clock_ratio * statistics.median(clocks)
+    )
+    return GpuScore(
+        gpu.gpu_uuid,
+        gpu.host,
+        gpu.gpu_index,
+        gpu.role,
+        hz,
+        None if hz is None else hz / max(clocks),
+        gpu.throttled_ratio,
+        gpu.throttle_reasons,
+        is_slow,
+    )
+
+
+def score_replicas(samples: TrajectoryFacts, pace_ratio: float) -> tuple[ReplicaScore, ...]:
+    """Return every replica against the others, the slowest first; empty with fewer than two."""
+    count = len(samples.start_ns)
+    tokens = column(samples.output_tokens, count)
+    decode_s = column(samples.generate_s, count)
+    usable: list[bool] = ((tokens > 0) & (decode_s > 0)).tolist()
+    rows_of: dict[str, list[int]] = {}
+    for row, replica in enumerate(samples.replicas):
+        if replica is not None and usable[row]:
+            rows_of.setdefault(replica, []).append(row)
+    if len(rows_of) < 2:
+        return ()
+    paces = {
+        name: float(decode_s[rows].sum() / tokens[rows].sum()) for name, rows in rows_of.items()
+    }
+    best = min(paces.values())
+    scores: list[ReplicaScore] = []
+    for name, rows in rows_of.items():
+        others = [pace for other, pace in paces.items() if other != name]
+        rest = [row for other, own in rows_of.items() if other != name for row in own]
+        alike = compare_like_lengths(decode_s, tokens, rows, rest)
+        length_ratio = float(tokens[rows].mean() / tokens[[*rows, *rest]].mean())
+        is_slow = (
+            paces[name] >= pace_ratio * float(np.median(others))
+            and 1 / pace_ratio <= length_ratio <= pace_ratio
+            and alike is not None
+            and alike >= pace_ratio
+        )
+        score = ReplicaScore(name, len(rows), paces[name], best / paces[name], alike, is_slow)
+        scores.append(score)
+    return tuple(sorted(scores, key=lambda score: (score.of_best_ratio, score.replica)))
