@@ -33,7 +33,7 @@ PACE_RULES: tuple[Rule, ...] = (
         summary="Throughput dropped by {fall}: {value} against {baseline}.",
         cause="A stage got slower from one step to the next: a slow node, GPU, tool or service.",
         first_look="The stage whose seconds grew, then GPUs of its role that throttle or idle.",
-        for_steps=2,
+        for_steps=3,
         panel="run-throughput",
     ),
 )
