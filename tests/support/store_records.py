@@ -30,6 +30,7 @@ DECIMALS = {
     "cpu_utilization_ratio": 4,
     "spool_used_ratio": 4,
     "disk_used_ratio": 4,
+    "clock_offset_s": 3,
     "power_watts": 1,
     "energy_joules": 3,
     "temperature_celsius": 1,
