@@ -1,89 +1,23 @@
-"""Settings of the server: each option is declared once, with its default and its help.
+"""Every option of the server, declared once, with its default and its help."""
 
-The field `a_b` is the flag `--a-b` and the environment variable `LONGPOLE_A_B`; a secret may also
-stand in a file named by `--a-b-file` or `LONGPOLE_A_B_FILE`. Flags win over the environment.
-"""
-
-import argparse
-import dataclasses
-import ipaddress
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import platformdirs
 
 from longpole.log_lines import parse_form
+from longpole_server.config.values import (
+    is_loopback,
+    parse_count,
+    parse_flag,
+    parse_port,
+    parse_retention,
+    parse_seconds,
+    parse_size,
+)
 from longpole_server.errors import ConfigError
-
-_TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
-_FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
-_SIZE_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_SPAN = re.compile(r"(?P<number>[1-9][0-9]{0,4})(?P<unit>[hd])|forever")
-_SPAN_UNITS_S = {"h": 3_600, "d": 86_400}
-_MAX_PORT = 65_535
-
-
-def parse_flag(text: str) -> bool:
-    """Read a yes or no as people write it into environment variables."""
-    word = text.strip().lower()
-    if word in _TRUE_WORDS:
-        return True
-    if word in _FALSE_WORDS:
-        return False
-    raise ValueError(f"{text!r} is neither yes nor no")
-
-
-def parse_port(text: str) -> int:
-    """Read a TCP port; 0 lets the system choose a free one."""
-    try:
-        port = int(text)
-    except ValueError:
-        port = -1
-    if not 0 <= port <= _MAX_PORT:
-        raise ValueError(f"{text!r} is not a port (0 to {_MAX_PORT})")
-    return port
-
-
-def parse_size(text: str) -> int:
-    """Read a positive number of bytes: `1048576`, `64MiB`, `2 GiB`."""
-    word = text.strip()
-    unit = next((unit for unit in _SIZE_UNITS if word.lower().endswith(unit.lower())), "")
-    num_bytes = int(float(word[: len(word) - len(unit)]) * _SIZE_UNITS.get(unit, 1))
-    if num_bytes <= 0:
-        raise ValueError(f"{text!r} is not a size")
-    return num_bytes
-
-
-def parse_retention(text: str) -> tuple[tuple[str, int | None], ...]:
-    """Read `table=14d,table=12h,table=forever` as seconds by table, None for ever."""
-    pairs: list[tuple[str, int | None]] = []
-    for word in filter(None, map(str.strip, text.split(","))):
-        table, _, span = word.partition("=")
-        match = _SPAN.fullmatch(span.strip())
-        if match is None:
-            raise ValueError(f"{word!r} is not like gpu_samples=14d, 12h or forever")
-        keep_s = int(match["number"]) * _SPAN_UNITS_S[match["unit"]] if match["number"] else None
-        pairs.append((table.strip(), keep_s))
-    return tuple(pairs)
-
-
-def parse_count(text: str) -> int:
-    """Read a positive whole number."""
-    number = int(text)
-    if number <= 0:
-        raise ValueError(f"{text!r} is not a positive number")
-    return number
-
-
-def parse_seconds(text: str) -> float:
-    """Read a positive number of seconds."""
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"{text!r} is not a positive number of seconds")
-    return seconds
 
 
 def _option(
@@ -330,151 +264,3 @@ class UpConfig(Config):
     demo: bool = field(
         default=False, metadata=_option("also start a simulated training run", parse_flag)
     )
-
-
-ConfigType = TypeVar("ConfigType", bound=Config)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a listener on `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def is_of_store(option: str) -> bool:
-    """Tell whether an option says where the store is: all that commands on a store ask for."""
-    return option == "data_dir" or option.startswith("clickhouse_")
-
-
-def read_config(
-    kind: type[ConfigType],
-    command: str,
-    words: Sequence[str],
-    environ: Mapping[str, str],
-    takes: Callable[[str], bool] = lambda _: True,
-) -> ConfigType:
-    """Build a configuration from command-line words and the environment.
-
-    Args:
-        kind: The configuration to build.
-        command: Name of the subcommand, for the usage line.
-        words: The arguments after the subcommand.
-        environ: The process environment.
-        takes: Tells by its name whether the command has an option; others keep their defaults.
-
-    Raises:
-        ConfigError: A word, a variable or their combination makes no sense.
-        SystemExit: `--help` was asked for, with status 0.
-    """
-    options = [option for option in dataclasses.fields(kind) if takes(option.name)]
-    flags = vars(_build_parser(options, command).parse_args(list(words)))
-    return _read(kind, options, flags, environ)
-
-
-def read_config_and_word(
-    kind: type[ConfigType],
-    command: str,
-    name: str,
-    words: Sequence[str],
-    environ: Mapping[str, str],
-) -> tuple[ConfigType, str]:
-    """Build a configuration for a command on a store that takes one argument beside its options.
-
-    Args:
-        kind: The configuration to build.
-        command: Name of the subcommand, for the usage line.
-        name: Of the argument, in capitals.
-        words: The arguments after the subcommand.
-        environ: The process environment.
-
-    Raises:
-        ConfigError: The argument is missing, or something makes no sense.
-        SystemExit: `--help` was asked for, with status 0.
-    """
-    options = [option for option in dataclasses.fields(kind) if is_of_store(option.name)]
-    parser = _build_parser(options, command)
-    parser.add_argument("word", metavar=name)
-    flags = vars(parser.parse_args(list(words)))
-    return _read(kind, options, flags, environ), str(flags["word"])
-
-
-def _read(
-    kind: type[ConfigType],
-    options: Sequence["dataclasses.Field[Any]"],
-    flags: Mapping[str, str | None],
-    environ: Mapping[str, str],
-) -> ConfigType:
-    values: dict[str, Any] = {}
-    for option in options:
-        text, origin = _find_text(option, flags, environ)
-        if text is not None:
-            values[option.name] = _parse(option, text, origin)
-    return kind(**values)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, hint=f"see {self.prog} --help")
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _build_parser(
-    options: Sequence["dataclasses.Field[Any]"], command: str
-) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=f"longpole {command}",
-        allow_abbrev=False,
-        epilog="Every option --a-b is also the environment variable LONGPOLE_A_B; a secret itself "
-        "may stand in it where the option names a file.",
-    )
-    for option in options:
-        text = option.metadata["help"]
-        if option.metadata["parse"] is parse_flag:
-            parser.add_argument(_flag(option.name), action="store_const", const="yes", help=text)
-        elif option.metadata["secret"]:
-            parser.add_argument(
-                _flag(option.name) + "-file", metavar="FILE", help=f"file that holds the {text}"
-            )
-        else:
-            shown = "" if option.default in (None, ()) else f" (default {option.default})"
-            parser.add_argument(_flag(option.name), help=text + shown)
-    return parser
-
-
-def _find_text(
-    option: "dataclasses.Field[Any]", flags: Mapping[str, str | None], environ: Mapping[str, str]
-) -> tuple[str | None, str]:
-    variable = "LONGPOLE_" + option.name.upper()
-    if option.metadata["secret"]:
-        file = flags.get(option.name + "_file") or environ.get(variable + "_FILE")
-        if file:
-            return _read_secret(Path(file)), file
-        return environ.get(variable) or None, variable
-    text = flags.get(option.name)
-    if text is not None:
-        return text, _flag(option.name)
-    return environ.get(variable), variable
-
-
-def _read_secret(path: Path) -> str:
-    try:
-        secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the secret in {path}: {error}") from error
-    if not secret:
-        raise ConfigError(f"{path} is empty", hint="it must hold the secret")
-    return secret
-
-
-def _parse(option: "dataclasses.Field[Any]", text: str, origin: str) -> object:
-    try:
-        return option.metadata["parse"](text)
-    except ValueError as error:
-        raise ConfigError(f"{origin}: {error}") from error
