@@ -11,6 +11,8 @@ import pytest
 from support.distributions import EPOCH, ROOT, build, copy_source
 
 PACKAGES = {"longpole", "longpole_agent", "longpole_sim", "longpole_server", "longpole_dashboards"}
+# Asks for `LONGPOLE_AUTOLOG` when an interpreter starts, and does nothing else without it.
+START_FILE = "longpole_autolog.pth"
 
 
 def digest(file: Path) -> str:
@@ -48,7 +50,7 @@ def test_the_wheel_holds_the_packages_alone(wheel: Path) -> None:
         times = {entry.date_time[0] for entry in archive.infolist()}
     tops = {name.partition("/")[0] for name in names}
     (info,) = (top for top in tops if top.endswith(".dist-info"))
-    assert tops - {info} == PACKAGES
+    assert tops - {info} == {*PACKAGES, START_FILE}
     assert f"{info}/licenses/LICENSE" in names
     assert not [name for name in names if "test" in name or name.endswith((".pyc", ".so"))]
     assert "longpole/py.typed" in names

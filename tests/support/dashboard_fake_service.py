@@ -47,7 +47,7 @@ from longpole_server.service import (
     TrajectoryDistribution,
     TrajectorySort,
 )
-from longpole_server.service.comparing import compare_config
+from longpole_server.analysis.compared_runs import compare_config
 from longpole_server.service.interface import LAST_STEPS
 from support.dashboard_fake_alarms import fill_alerts
 from support.dashboard_fake_alerts import FakeAlerts

@@ -4,6 +4,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from longpole_server.analysis.compared_runs import compare_config, name_window
 from longpole_server.analysis.window import summarise_window
 from longpole_server.api.comparison import comparison_document
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
@@ -13,7 +14,6 @@ from longpole_server.importers import ImportedFacts
 from longpole_server.model.comparison import COMPARISON_SCHEMA, ComparedWindow, Comparison
 from longpole_server.model.facts import RunFacts
 from longpole_server.model.step import Step
-from longpole_server.service.comparing import compare_config, name_window
 
 # What a log says of its run beside its configuration.
 _DESCRIBED = ("system", "system_version", "algorithm", "mode", "model_name", "gpu_count")

@@ -1,17 +1,14 @@
 """Compares two windows of steps: what made one faster than the other."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
+from longpole_server.analysis.compared_runs import compare_config, describe_config, name_window
 from longpole_server.analysis.window import summarise_window
 from longpole_server.diagnosis import compare_windows
 from longpole_server.model.comparison import (
     ComparedWindow,
     Comparison,
-    ConfigChange,
-    ConfigDifference,
     SampleDistribution,
 )
 from longpole_server.model.records import RunStart
@@ -23,10 +20,6 @@ from longpole_server.service.digests import RECENT_STEPS
 from longpole_server.service.interface import StepRange
 from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader
-
-_MAX_DEPTH = 16
-# What an attempt says of itself beside its configuration, under keys of the same form.
-_DESCRIBED = ("system", "system_version", "algorithm", "mode", "model_name", "gpu_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,42 +106,6 @@ class Comparer:
         )
 
 
-def name_window(before: ComparedWindow, after: ComparedWindow) -> str:
-    """Return where the steps of the window before lie, as it ends a sentence."""
-    if before.run_id == after.run_id:
-        return f"in steps {before.first_step} to {before.last_step}"
-    return f"in {before.run_name}"
-
-
-def describe_config(start: RunStart) -> dict[str, str]:
-    """Return everything an attempt was started with, flat: `a.b` for `b` inside `a`."""
-    flat = dict(_flatten_config(start.config))
-    if start.model_config is not None:
-        flat.update(_flatten("model_config", _parse(start.model_config)))
-    for name in _DESCRIBED:
-        value = getattr(start, name)
-        if value is not None:
-            flat.setdefault(name, str(value))
-    return flat
-
-
-def compare_config(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> tuple[ConfigDifference, ...]:
-    """Return the settings that differ, by key."""
-    return tuple(
-        ConfigDifference(key, _name_change(key, before, after), before.get(key), after.get(key))
-        for key in sorted(before.keys() | after.keys())
-        if key not in before or key not in after or before[key] != after[key]
-    )
-
-
-def _name_change(key: str, before: Mapping[str, str], after: Mapping[str, str]) -> ConfigChange:
-    if key not in before:
-        return "added"
-    return "changed" if key in after else "removed"
-
-
 def _find_row(rows: Sequence[AttemptRow], attempts: Sequence[int]) -> AttemptRow:
     """Return the newest attempt of the window, of the run when the window has none."""
     of_window = [row for row in rows if row.start.attempt in attempts]
@@ -161,26 +118,3 @@ def _list_windows(steps: Sequence[Step]) -> list[StepWindow]:
         for step in steps
         if step.end_ns is not None
     ]
-
-
-def _flatten_config(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for key, text in config.items():
-        yield from _flatten(key, _parse(text))
-
-
-def _parse(text: str) -> object:
-    """Return the object that a text of JSON holds; any other text as it is."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _flatten(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value and depth < _MAX_DEPTH:
-        for name, inner in cast("dict[str, object]", value).items():
-            yield from _flatten(f"{key}.{name}", inner, depth + 1)
-    else:
-        yield key, value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,13 +1,10 @@
-import json
 import math
 
 import pytest
 
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.model.comparison import ConfigDifference, Quantiles
-from longpole_server.model.records import RunStart
 from longpole_server.service import StepRange
-from longpole_server.service.comparing import compare_config, describe_config
 from support.server_runs import RunScript, merge
 from support.server_service import ServiceBench
 
@@ -105,43 +102,3 @@ def test_what_is_refused(bench: ServiceBench, run_id: str):
         bench.service.compare(run_id, run_id, StepRange(3, 2))
     with pytest.raises(BadRequestError, match=r"^with_from 3 to 2"):
         bench.service.compare(run_id, run_id, StepRange(), StepRange(3, 2))
-
-
-def test_settings_are_flattened():
-    start = RunStart(
-        "run",
-        1,
-        0,
-        system="verl",
-        gpu_count=8,
-        model_config=json.dumps({"hidden_size": 4096, "rope": {"theta": 1e4}}),
-        config={
-            "actor": json.dumps({"lr": 1e-6, "optim": {"name": "adam", "betas": [0.9, 0.99]}}),
-            "prompt": "{not json",
-            "empty": "{}",
-            "mode": "declared in the configuration",
-        },
-    )
-    assert describe_config(start) == {
-        "actor.lr": "1e-06",
-        "actor.optim.name": "adam",
-        "actor.optim.betas": "[0.9, 0.99]",
-        "prompt": "{not json",
-        "empty": "{}",
-        "mode": "declared in the configuration",
-        "model_config.hidden_size": "4096",
-        "model_config.rope.theta": "10000.0",
-        "system": "verl",
-        "gpu_count": "8",
-    }
-
-
-def test_settings_nested_without_end_are_cut():
-    text = '{"a":' * 200 + "1" + "}" * 200
-    (setting,) = describe_config(RunStart("run", 1, 0, config={"deep": text})).items()
-    assert setting[0].count(".a") == 16
-
-
-def test_equal_settings_do_not_differ():
-    assert compare_config({"a": "1"}, {"a": "1"}) == ()
-    assert compare_config({}, {"a": "1"}) == (ConfigDifference("a", "added", None, "1"),)
