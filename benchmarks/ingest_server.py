@@ -12,6 +12,7 @@ traces too: give the Python of an environment with `pip install mlflow`.
 import argparse
 import asyncio
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -37,6 +38,7 @@ from served import Served, describe_machine, open_server
 CONNECTIONS = 4
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 HEADERS = {"Content-Type": "application/x-protobuf"}
+TIME = struct.Struct("<Q")
 SPAN_NAMES = {"plain": "app.work", "samples": "rl.trajectory"}
 
 
@@ -70,7 +72,9 @@ def make_request(spans: int, kind: str) -> bytes:
 
 
 class FreshBodies:
-    """A request of spans, with other ids every time: what comes twice is stored once.
+    """A request of spans, of its own time and with ids of its own whenever it is made.
+
+    What comes twice is stored once, and what is stored lies in the order of time.
 
     Args:
         body: The request.
@@ -78,21 +82,27 @@ class FreshBodies:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._places: list[int] = []
+        # Where the id of each span stands, its start and its end.
+        self._places: list[tuple[int, int, int]] = []
         after = 0
         for group in ExportTraceServiceRequest.FromString(body).resource_spans:
             for scope in group.scope_spans:
                 for span in scope.spans:
-                    at = body.index(span.trace_id, after) + len(span.trace_id)
-                    after = body.index(span.span_id, at)
-                    self._places.append(after)
+                    after = body.index(span.trace_id, after) + len(span.trace_id)
+                    at = body.index(span.span_id, after)
+                    start = body.index(TIME.pack(span.start_time_unix_nano), at)
+                    after = body.index(TIME.pack(span.end_time_unix_nano), start)
+                    self._places.append((at, start, after))
 
     def make(self) -> bytes:
-        """Return the request with new ids of spans."""
+        """Return the request, made now."""
         made = bytearray(self._body)
         ids = os.urandom(8 * len(self._places))
-        for number, place in enumerate(self._places):
-            made[place : place + 8] = ids[8 * number : 8 * number + 8]
+        now_ns = time.time_ns()
+        for number, (at, start, end) in enumerate(self._places):
+            made[at : at + 8] = ids[8 * number : 8 * number + 8]
+            TIME.pack_into(made, start, now_ns + number)
+            TIME.pack_into(made, end, now_ns + number + 10**9)
         return bytes(made)
 
 
