@@ -44,6 +44,7 @@ def test_all_steps_of_the_run_are_drawn_and_zoomed_into(page: Page, large: FakeS
     expect(page.locator("#run-gpus-absent")).to_contain_text("1,024 GPUs: a row is 4 neighbours")
     # A part of it is read anew, every step by itself.
     page.goto(large.address + run_address(LARGE_RUN) + "&steps=all&zoom=5000-5040")
+    page.wait_for_selector("#run-shares .barlayer .point")
     page.wait_for_function(f"{bars}?.length <= 250 && {bars}.some(one => one[0] === 5017)")
 
 
