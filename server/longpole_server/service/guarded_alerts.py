@@ -128,6 +128,11 @@ class GuardedAlerts:
         self._write("silence.lift", silence_id)
         return silence
 
+    def explain_blindness(self) -> str | None:
+        """Return why nothing new can fire at the moment."""
+        find_reader()
+        return self._alerts.explain_blindness()
+
     def list_channels(self) -> Sequence[ChannelStatus]:
         """Return the channels."""
         find_reader()
