@@ -24,6 +24,7 @@ _READ_BYTES = 4 << 20
 # Acknowledging costs an fsync, and a repeated batch costs nothing: once a second is enough.
 _ACKNOWLEDGE_EVERY_S = 1.0
 _MAX_RETRY_AFTER_S = 300.0
+_LEAST_SPREAD_S = 1.0
 # OTLP says that 500 is final, yet a server in trouble answers so too: not at once, not for ever.
 _MAX_ATTEMPTS_ON_SERVER_ERROR = 5
 # Answers whose median tells how far the clocks are apart.
@@ -67,7 +68,8 @@ class Forwarder:
         counters: `forwarded` and `rejected` are counted.
         first_delay_s: Delay after a first failure; doubles up to `max_delay_s`.
         max_delay_s: Bound of the delay.
-        jitter: Gives numbers in 0..1; a delay is shortened by up to half.
+        jitter: Gives numbers in 0..1; a delay is shortened by up to half, and one that the server
+            asked for made longer by that, so that a cluster does not come back at once.
     """
 
     def __init__(
@@ -194,7 +196,8 @@ class Forwarder:
 
     def _delay_s(self, answer: Answer, attempt: int) -> float:
         if answer.retry_after_s is not None:
-            return min(answer.retry_after_s, _MAX_RETRY_AFTER_S)
+            asked_s = min(answer.retry_after_s, _MAX_RETRY_AFTER_S)
+            return asked_s + self._jitter() * max(_LEAST_SPREAD_S, asked_s / 2.0)
         delay_s = min(self._first_delay_s * 2.0 ** min(attempt - 1, 30), self._max_delay_s)
         return delay_s * (1.0 - self._jitter() / 2.0)
 

@@ -49,6 +49,7 @@ from longpole_server.service.store_service import StoreService
 from longpole_server.service.transferring import RunTransfer
 from longpole_server.store import open_store
 from longpole_server.store.location import locate_store
+from longpole_server.store.scratch import own_scratch
 from longpole_server.store_parts import StoreParts, open_store_parts
 
 # By name: the pages stand above the server's layers.
@@ -140,6 +141,7 @@ def open_application(
     with ExitStack() as opened:
         store = open_store(locate_store(config))
         opened.callback(store.close)
+        opened.enter_context(own_scratch(config.data_dir / "tmp"))
         reader = open_reader(store, _READER_THREADS)
         opened.callback(reader.close)
         spool = _open_journal(config)

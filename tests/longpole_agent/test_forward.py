@@ -137,6 +137,20 @@ def test_waits_as_long_as_the_server_asks(setup: Setup) -> None:
     assert setup.spool.acknowledged == 0
 
 
+def test_a_cluster_does_not_come_back_at_once(setup: Setup) -> None:
+    waits: list[float] = []
+    for drawn in (0.0, 0.5, 1.0):
+        forwarder = Forwarder(
+            setup.spool, setup.upstream, setup.counters, jitter=lambda drawn=drawn: drawn
+        )
+        waits += [
+            forwarder._delay_s(Answer(429, "busy", retry_after_s=asked_s), 1)
+            for asked_s in (0.0, 2.0, 60.0)
+        ]
+    # Never earlier than asked, and spread over half of it, over a second at least.
+    assert waits == [0.0, 2.0, 60.0, 0.5, 2.5, 75.0, 1.0, 3.0, 90.0]
+
+
 def test_a_record_of_something_else_is_dropped(setup: Setup) -> None:
     setup.spool.append(b"what is this")
     setup.add(b"good")

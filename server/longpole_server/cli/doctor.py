@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from longpole import __version__
 from longpole.options import OptionParser
 from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, is_address, read_token
 from longpole_server.errors import ConfigError, NotFoundError, ServerError
+from longpole_server.ingest.normalize.attributes import LEAST_NOW_NS
 
 Verdict = Literal["ok", "note", "bad"]
 
@@ -164,6 +166,7 @@ def _examine_server(
     yield _compare_versions(address, str(health.get("version")))
     yield from _try_to("ready", lambda: _examine_ready(client))
     yield from _try_to("storage", lambda: _examine_storage(client))
+    yield from _examine_clock(clock_ns())
     yield from _try_to("agents", lambda: _examine_agents(client, clock_ns()))
 
 
@@ -176,6 +179,17 @@ def _try_to(subject: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check
         unauthorized = "token" in error.message
         advice = "set LONGPOLE_TOKEN to the server's token" if unauthorized else error.hint
         yield Check("bad", subject, error.message, advice)
+
+
+def _examine_clock(now_ns: int) -> Iterator[Check]:
+    if now_ns < LEAST_NOW_NS:
+        date = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).date()
+        yield Check(
+            "bad",
+            "clock",
+            f"this machine says that it is {date}, which is before this program was made",
+            "set its clock: chrony or systemd-timesyncd",
+        )
 
 
 def _compare_versions(address: str, version: str) -> Check:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -29,6 +30,8 @@ _SERVICES: tuple[tuple[str, Signal], ...] = (
     ("opentelemetry.proto.collector.metrics.v1.MetricsService", "metrics"),
     ("opentelemetry.proto.collector.logs.v1.LogsService", "logs"),
 )
+# As over HTTP: so many messages at a time are decompressed, whatever else the loop's pool does.
+_NUM_DECODERS = 2
 # Metadata key under which clients look for a `google.rpc.Status`.
 _STATUS_DETAILS = "grpc-status-details-bin"
 
@@ -36,13 +39,15 @@ _STATUS_DETAILS = "grpc-status-details-bin"
 class OtlpGrpcServer:
     """A running gRPC receiver. `port` is where it listens."""
 
-    def __init__(self, server: grpc.aio.Server, port: int) -> None:
+    def __init__(self, server: grpc.aio.Server, port: int, decoders: ThreadPoolExecutor) -> None:
         self._server = server
+        self._decoders = decoders
         self.port = port
 
     async def stop(self, grace_s: float) -> None:
         """Refuse new calls, and end running ones after `grace_s` seconds at the latest."""
         await self._server.stop(grace_s)
+        self._decoders.shutdown(wait=False, cancel_futures=True)
 
 
 async def start_otlp_grpc(
@@ -77,8 +82,9 @@ async def start_otlp_grpc(
         ],
         maximum_concurrent_rpcs=limits.max_concurrent_calls,
     )
+    decoders = ThreadPoolExecutor(_NUM_DECODERS, thread_name_prefix="longpole-grpc-decode")
     for service, signal in _SERVICES:
-        export = _create_export(signal, pipeline, limits, admission)
+        export = _create_export(signal, pipeline, limits, admission, decoders)
         methods: dict[str, Any] = {"Export": grpc.unary_unary_rpc_method_handler(export)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     address = f"[{host}]" if ":" in host else host
@@ -94,7 +100,7 @@ async def start_otlp_grpc(
             hint="Another program may hold the port: choose another one, or 0 for a free one.",
         ) from error
     await server.start()
-    return OtlpGrpcServer(server, bound)
+    return OtlpGrpcServer(server, bound, decoders)
 
 
 def _try_bind(host: str, port: int) -> None:
@@ -109,7 +115,11 @@ def _try_bind(host: str, port: int) -> None:
 
 
 def _create_export(
-    signal: Signal, pipeline: Pipeline, limits: OtlpLimits, admission: Admission | None
+    signal: Signal,
+    pipeline: Pipeline,
+    limits: OtlpLimits,
+    admission: Admission | None,
+    decoders: ThreadPoolExecutor,
 ) -> _Export:
     async def export(message: bytes, context: _Context) -> bytes:
         metadata = _read_metadata(context)
@@ -124,8 +134,8 @@ def _create_export(
             if is_quick(message, sender) and not is_compressed(message):
                 body = _decode(signal, message, limits.max_request_bytes, check)
             else:
-                body = await asyncio.to_thread(
-                    _decode, signal, message, limits.max_request_bytes, check
+                body = await asyncio.get_running_loop().run_in_executor(
+                    decoders, _decode, signal, message, limits.max_request_bytes, check
                 )
             batch_id = metadata.get(HEADER_BATCH_ID)
             await pipeline.accept_async(signal, body, batch_id, _name_peer(context))

@@ -3,6 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +17,11 @@ _TEXT_MAPS = pa.list_(TEXT_MAP)
 Event: TypeAlias = tuple[int, str, Mapping[str, str]]
 Link: TypeAlias = tuple[str, str, str, Mapping[str, str]]
 
+
+# What senders say of themselves stands in the row of each of their spans: together so much at most.
+_MAX_REPEATED_BYTES = 128 << 20
+# Kept longest, then the shortest others.
+_FIRST_KEYS = ("rl.run.id", "service.name", "host.name")
 
 TRACE_SCHEMA = pa.schema(
     {
@@ -58,7 +64,7 @@ def make_trace_rows(spans: Sequence[RawSpan]) -> pa.Table:
         "SpanName": [span.name for span in spans],
         "SpanKind": [span.kind for span in spans],
         "ServiceName": [span.service_name for span in spans],
-        "ResourceAttributes": [span.resource for span in spans],
+        "ResourceAttributes": list(_fit_shared([span.resource for span in spans])),
         "ScopeName": [span.scope_name for span in spans],
         "ScopeVersion": [span.scope_version for span in spans],
         "SpanAttributes": [span.attributes for span in spans],
@@ -71,6 +77,52 @@ def make_trace_rows(spans: Sequence[RawSpan]) -> pa.Table:
     }
     nested = make_nested_columns([span.events for span in spans], [span.links for span in spans])
     return pa.table({**arrays, **nested}, schema=TRACE_SCHEMA)
+
+
+def fit_resources(
+    resources: Sequence[Mapping[str, str]], counts: Sequence[int]
+) -> Sequence[Mapping[str, str]]:
+    """Return resources that fit into the rows of their spans; long values go where they do not.
+
+    A small request can name a large resource once and a million spans under it.
+
+    Args:
+        resources: Attributes as text.
+        counts: Spans of each.
+    """
+    pairs = zip(resources, counts, strict=True)
+    if sum(_size(resource) * count for resource, count in pairs) <= _MAX_REPEATED_BYTES:
+        return resources
+    allowed = _MAX_REPEATED_BYTES // max(1, sum(counts))
+    return [_shorten(resource, allowed) for resource in resources]
+
+
+def _fit_shared(resources: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
+    """`fit_resources` of spans that share the objects of their resources."""
+    distinct = {id(resource): resource for resource in resources}
+    counts = Counter(map(id, resources))
+    fitted = fit_resources(list(distinct.values()), [counts[key] for key in distinct])
+    by_id = dict(zip(distinct, fitted, strict=True))
+    return [by_id[id(resource)] for resource in resources]
+
+
+def _shorten(resource: Mapping[str, str], allowed: int) -> Mapping[str, str]:
+    def rank(item: tuple[str, str]) -> tuple[int, int]:
+        key, value = item
+        place = _FIRST_KEYS.index(key) if key in _FIRST_KEYS else len(_FIRST_KEYS)
+        return place, len(key) + len(value)
+
+    kept: set[str] = set()
+    for key, value in sorted(resource.items(), key=rank):
+        allowed -= len(key) + len(value)
+        if allowed < 0:
+            break
+        kept.add(key)
+    return {key: value for key, value in resource.items() if key in kept}
+
+
+def _size(resource: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value) for key, value in resource.items())
 
 
 def make_nested_columns(

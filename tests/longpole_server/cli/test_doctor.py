@@ -16,7 +16,7 @@ class FakeServer:
         self._answers = answers
 
     def get(self, path: str) -> dict[str, Any]:
-        answer = self._answers[path]
+        answer = self._answers.get(path, ServerError(f"nothing at {path}"))
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -95,3 +95,10 @@ def test_the_largest_tables_are_named(tmp_path: Any):
     storage = {"place": "x", "free_bytes": None, "bytes_on_disk": 8 << 20, "tables": tables}
     text = look(tmp_path, storage=storage)["storage"].text
     assert text == "8.0 MiB in x (" + ", ".join(f"t{n} 1.0 MiB" for n in range(5)) + ", 3 more)"
+
+
+def test_a_clock_from_before_this_program_is_wrong(tmp_path: Any):
+    server: Any = FakeServer({"/health": {"version": "0"}})
+    checks = examine(server, "http://server", tmp_path, lambda: 86_400 * 10**9)
+    (clock,) = (check for check in checks if check.subject == "clock")
+    assert (clock.verdict, "1970-01-02" in clock.text) == ("bad", True)

@@ -1,6 +1,7 @@
 from typing import Any
 
 from longpole_server.model.records import RawSpan, Records
+from longpole_server.store.traces import fit_resources
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS
 
@@ -76,3 +77,12 @@ def test_a_span_comes_back_as_sent(opened: OpenedStore) -> None:
     assert row["Events.Attributes"] == [[("k", "v")], []]
     assert row["Links.SpanId"] == ["s"]
     assert row["Links.Attributes"] == [[("x", "'y'")]]
+
+
+def test_resources_fit_into_the_rows_of_their_spans() -> None:
+    small = {"rl.run.id": "run", "service.name": "trainer"}
+    large = {**small, **{f"note.{number}": "x" * 4000 for number in range(60)}, "short": "y"}
+    assert fit_resources([small, large], [10, 10]) == [small, large]
+    # A million spans under a resource of a quarter of a megabyte.
+    fitted = fit_resources([small, large], [1, 1_000_000])
+    assert fitted == [small, {**small, "short": "y"}]

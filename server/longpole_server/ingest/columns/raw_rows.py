@@ -12,7 +12,7 @@ import pyarrow as pa
 from longpole_server.ingest.columns.spans import SpanColumns
 from longpole_server.ingest.columns.texts import Column, pick, take, to_column
 from longpole_server.ingest.columns.wire import Ints
-from longpole_server.ingest.normalize.sender import Sender
+from longpole_server.ingest.normalize.sender import MAX_NAME_CHARS, Sender
 from longpole_server.ingest.normalize.spans import (
     KIND_TEXTS,
     STATUS_TEXTS,
@@ -20,12 +20,19 @@ from longpole_server.ingest.normalize.spans import (
     read_links,
 )
 from longpole_server.store.columns import TIME, make_array
-from longpole_server.store.traces import NESTED_COLUMNS, TRACE_SCHEMA, make_nested_columns
+from longpole_server.store.traces import (
+    NESTED_COLUMNS,
+    TRACE_SCHEMA,
+    fit_resources,
+    make_nested_columns,
+)
 
 
 def make_raw_rows(spans: SpanColumns, senders: Sequence[Sender], *, keep_text: bool) -> pa.Table:
     """Return the spans as rows of `otel_traces`. `senders` are those of its groups."""
-    scope_names, scope_versions = ([scope[part] for scope in spans.scopes] for part in (0, 1))
+    scope_names, scope_versions = (
+        [scope[part][:MAX_NAME_CHARS] for scope in spans.scopes] for part in (0, 1)
+    )
     columns: dict[str, Any] = {
         "Timestamp": to_column(spans.start_ns).view(TIME),
         "TraceId": spans.trace_ids,
@@ -55,12 +62,12 @@ def _name_numbers(numbers: Ints, texts: Sequence[str]) -> Column:
 def _repeat_resources(spans: SpanColumns, senders: Sequence[Sender]) -> Column:
     distinct = {id(sender): sender for sender in senders}
     codes = {key: code for code, key in enumerate(distinct)}
-    texts = make_array(
-        [sender.text for sender in distinct.values()],
-        TRACE_SCHEMA.field("ResourceAttributes").type,
-    )
     of_group = np.array([codes[id(sender)] for sender in senders], np.int64)
-    return take(texts, of_group[spans.group_numbers])
+    of_span = of_group[spans.group_numbers]
+    counts = np.bincount(of_span, minlength=len(distinct)).tolist()
+    fitted = fit_resources([sender.text for sender in distinct.values()], counts)
+    texts = make_array(list(fitted), TRACE_SCHEMA.field("ResourceAttributes").type)
+    return take(texts, of_span)
 
 
 def _make_nested(spans: SpanColumns, *, keep_text: bool) -> "dict[str, Any]":

@@ -24,6 +24,8 @@ from longpole_server.ingest.normalize.identity import (
 
 AGENT_SERVICE = "longpole-agent"
 CONTROLLER = "controller"
+# Names of a sender and its scope stand in the rows of each of its spans.
+MAX_NAME_CHARS = 256
 _RL_PREFIX = "rl."
 _NODE_NAME = "k8s.node.name"
 
@@ -98,8 +100,9 @@ class Sender:
 def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
     """Read the resource of a batch."""
     values = read_attributes(resource.attributes)
-    service = get_text(values, names.SERVICE_NAME) or ""
+    service = (get_text(values, names.SERVICE_NAME) or "")[:MAX_NAME_CHARS]
     host = get_text(values, names.HOST_NAME) or get_text(values, _NODE_NAME) or ""
+    host = host[:MAX_NAME_CHARS]
     declared_id = find_run_id(values)
     wanted_id = declared_id or invent_run_id(service, host)
     run_id = make_addressable(wanted_id)
@@ -114,8 +117,8 @@ def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
         process=None if pid is None else Process(host, pid, start_ns),
         service=service,
         host=host,
-        role=(get_text(values, names.ROLE) or "").lower(),
-        instance=get_text(values, names.SERVICE_INSTANCE_ID),
+        role=(get_text(values, names.ROLE) or "").lower()[:MAX_NAME_CHARS],
+        instance=_cut(get_text(values, names.SERVICE_INSTANCE_ID)),
         gpu_ids=get_texts(values, names.GPU_IDS),
         owner=read_owner(values),
         names_run=declared_id is not None,
@@ -123,6 +126,10 @@ def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
         speaks_rl=declared_id is not None or any(key.startswith(_RL_PREFIX) for key in values),
         notes=notes,
     )
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:MAX_NAME_CHARS]
 
 
 def read_owner(values: Values) -> Owner:

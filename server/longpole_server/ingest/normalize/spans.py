@@ -15,14 +15,16 @@ from longpole.conventions import attributes as names
 from longpole.conventions import stages
 from longpole_server.ingest.normalize.attributes import (
     EARLIEST_NS,
+    LEAST_NOW_NS,
     MAX_AHEAD_NS,
     Values,
+    find_latest_ns,
     format_attributes,
     get_int,
     read_attributes,
     read_time,
 )
-from longpole_server.ingest.normalize.sender import Sender
+from longpole_server.ingest.normalize.sender import MAX_NAME_CHARS, Sender
 from longpole_server.model.records import RawSpan
 
 # Texts of the Collector's ClickHouse exporter, by number.
@@ -76,8 +78,8 @@ def read_span(
         kind=_name_of(span.kind, KIND_TEXTS),
         service_name=sender.service,
         resource=sender.text,
-        scope_name=scope.name,
-        scope_version=scope.version,
+        scope_name=scope.name[:MAX_NAME_CHARS],
+        scope_version=scope.version[:MAX_NAME_CHARS],
         attributes=format_attributes(values, keep_text=keep_text),
         status_code=_name_of(span.status.code, STATUS_TEXTS),
         status_message=span.status.message,
@@ -108,7 +110,7 @@ def have_wild_times(
 
     They end before they begin, last longer than a month, or lie in no time of ours.
     """
-    latest_ns = received_ns + MAX_AHEAD_NS
+    latest_ns = np.maximum(received_ns, LEAST_NOW_NS) + MAX_AHEAD_NS
     return (
         (start_ns < EARLIEST_NS)
         | (end_ns < start_ns)
@@ -121,7 +123,7 @@ def has_wild_times(fact: SpanFact, received_ns: int) -> bool:
     """Tell of one span what `have_wild_times` tells of many."""
     start_ns, end_ns = fact.raw.ts_ns, fact.end_ns
     return not (
-        EARLIEST_NS <= start_ns <= end_ns <= received_ns + MAX_AHEAD_NS
+        EARLIEST_NS <= start_ns <= end_ns <= find_latest_ns(received_ns)
         and end_ns - start_ns <= _LONGEST_NS
     )
 

@@ -271,6 +271,19 @@ def test_a_clock_that_is_wrong_by_hours_is_a_clock() -> None:
     assert feed.normalizer.stats.num_refused == 0
 
 
+@pytest.mark.parametrize("clock_s", [0.0, 1_000_000_000.0])
+def test_a_server_whose_own_clock_is_years_behind_takes_others_at_their_word(
+    clock_s: float,
+) -> None:
+    feed = Feed()
+    received_s = clock_s - otlp.at(0) / otlp.NS
+
+    records = feed.traces(otlp.process(), [otlp.loop(1, 10, 20)], at_s=received_s)
+
+    assert len(records.stage_spans) == 1
+    assert feed.normalizer.stats.num_refused == 0
+
+
 def test_times_beyond_what_can_be_stored_are_cut() -> None:
     span = otlp.stage("gen", 1, 10, 20)
     span.events.add(time_unix_nano=1 << 63)
