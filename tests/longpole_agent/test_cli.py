@@ -343,7 +343,7 @@ def test_a_container_without_its_gpus_is_not_alive(
         *("--interval-s", "0.05", "--nvml-retry-s", "0.01"),
         environment=stub.environment,
     )
-    wait_until(lambda: values_of(server.wait_for(1, "/v1/metrics")[-1]))
+    wait_until(lambda: bool(values_of(server.wait_for(1, "/v1/metrics")[-1])))
     gpu.error = stub.state.init_error = UNKNOWN
     wait_until(lambda: agent.get("/live") == 503)
     assert agent.get("/ready") == 503

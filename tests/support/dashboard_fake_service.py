@@ -9,6 +9,7 @@ from statistics import median
 import numpy as np
 
 from longpole.conventions import stages
+from longpole_server.analysis.compared_runs import compare_config
 from longpole_server.analysis.decomposition import decompose
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, trace_running
@@ -47,7 +48,6 @@ from longpole_server.service import (
     TrajectoryDistribution,
     TrajectorySort,
 )
-from longpole_server.analysis.compared_runs import compare_config
 from longpole_server.service.interface import LAST_STEPS
 from support.dashboard_fake_alarms import fill_alerts
 from support.dashboard_fake_alerts import FakeAlerts

@@ -235,7 +235,8 @@ class NvmlStub:
             if said is None:
                 continue
             device.answer(said["code"], feature)
-            for member, value in (said["value"] or {}).items():
+            members: Mapping[str, Any] = said["value"] or {}
+            for member, value in members.items():
                 setattr(device, member, value)
         for field in recorded["fields"]:
             device.set_field(

@@ -1,5 +1,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -269,7 +270,7 @@ def test_of_a_divided_gpu_only_its_parts_are_estimated():
 
 
 def test_titles_hint_at_roles_where_nobody_names_one():
-    in_job = {"ray_job_id": "01000000"}
+    in_job: Any = {"ray_job_id": "01000000"}
     holders = [
         holder(0, 10, title="ray::WorkerDict.actor_rollout_update_actor", **in_job),
         holder(1, 11, title="ray::vLLMHttpServer", **in_job),

@@ -1,5 +1,6 @@
 """Rates from counters, as generations without activity counters have them."""
 
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ RATES = ("hw.gpu.nvlink.rx", "hw.gpu.nvlink.tx", "hw.gpu.pcie.rx", "hw.gpu.pcie.
 UUID = "GPU-00000000"
 KIB = 1024
 
+StartChild = Callable[..., NvmlChild]
+
 
 @pytest.fixture
 def stub(tmp_path: Path) -> NvmlStub:
@@ -28,7 +31,7 @@ def stub(tmp_path: Path) -> NvmlStub:
 
 
 @pytest.fixture
-def start(stub: NvmlStub, tmp_path: Path):
+def start(stub: NvmlStub, tmp_path: Path) -> Generator[StartChild]:
     children: list[NvmlChild] = []
 
     def make(**options: float) -> NvmlChild:
@@ -45,7 +48,7 @@ def rates(child: NvmlChild, at_s: float) -> dict[str, float]:
     return {name: value for name, value in values.items() if name in RATES}
 
 
-def test_an_a100_tells_rates_without_a_call_that_blocks(stub: NvmlStub, start) -> None:
+def test_an_a100_tells_rates_without_a_call_that_blocks(stub: NvmlStub, start: StartChild) -> None:
     gpu = stub.add_a100()
     child = start()
     assert rates(child, 0) == {}, "one look at a counter is no rate"
@@ -66,7 +69,7 @@ def test_an_a100_tells_rates_without_a_call_that_blocks(stub: NvmlStub, start) -
     assert "hw.gpu.sm_active" not in values
 
 
-def test_a_counter_that_wrapped_or_was_reset_is_no_rate(stub: NvmlStub, start) -> None:
+def test_a_counter_that_wrapped_or_was_reset_is_no_rate(stub: NvmlStub, start: StartChild) -> None:
     gpu = stub.add_a100()
     child = start()
     gpu.set_field(PCIE_RX, 4_000_000_000)
@@ -77,7 +80,7 @@ def test_a_counter_that_wrapped_or_was_reset_is_no_rate(stub: NvmlStub, start) -
     assert rates(child, 2)["hw.gpu.pcie.rx"] == 4_000
 
 
-def test_the_driver_says_when_it_read_a_counter(stub: NvmlStub, start) -> None:
+def test_the_driver_says_when_it_read_a_counter(stub: NvmlStub, start: StartChild) -> None:
     gpu = stub.add_a100()
     child = start()
     gpu.set_field(PCIE_RX, 1_000_000, at_us=10_000_000)
@@ -87,7 +90,7 @@ def test_the_driver_says_when_it_read_a_counter(stub: NvmlStub, start) -> None:
     assert rates(child, 1.5)["hw.gpu.pcie.rx"] == 1_000_000
 
 
-def test_newer_links_count_in_other_fields(stub: NvmlStub, start) -> None:
+def test_newer_links_count_in_other_fields(stub: NvmlStub, start: StartChild) -> None:
     gpu = stub.add_a100()
     gpu.drop_fields(NVLINK_RX, NVLINK_TX)
     gpu.set_field(NVLINK5_RX, 0, scope=ALL_LINKS)
@@ -100,7 +103,7 @@ def test_newer_links_count_in_other_fields(stub: NvmlStub, start) -> None:
     assert (found["hw.gpu.nvlink.rx"], found["hw.gpu.nvlink.tx"]) == (7_000, 9_000)
 
 
-def test_two_counters_of_one_rate_are_not_added(stub: NvmlStub, start) -> None:
+def test_two_counters_of_one_rate_are_not_added(stub: NvmlStub, start: StartChild) -> None:
     gpu = stub.add_a100()
     gpu.set_field(NVLINK5_RX, 0, scope=ALL_LINKS)
     child = start()
@@ -110,7 +113,9 @@ def test_two_counters_of_one_rate_are_not_added(stub: NvmlStub, start) -> None:
     assert rates(child, 1)["hw.gpu.nvlink.rx"] == 100 * KIB
 
 
-def test_where_activity_counters_tell_rates_no_other_is_asked(stub: NvmlStub, start) -> None:
+def test_where_activity_counters_tell_rates_no_other_is_asked(
+    stub: NvmlStub, start: StartChild
+) -> None:
     gpu = stub.add_device()
     gpu.set_field(PCIE_RX, 0)
     child = start()
@@ -119,7 +124,9 @@ def test_where_activity_counters_tell_rates_no_other_is_asked(stub: NvmlStub, st
     assert rates(child, 1)["hw.gpu.pcie.rx"] == 10 * (1 << 20)
 
 
-def test_with_the_activity_counters_off_rates_are_still_told(stub: NvmlStub, start) -> None:
+def test_with_the_activity_counters_off_rates_are_still_told(
+    stub: NvmlStub, start: StartChild
+) -> None:
     gpu = stub.add_device()
     gpu.set_field(PCIE_RX, 0)
     child = start(with_gpm=False)
@@ -129,7 +136,7 @@ def test_with_the_activity_counters_off_rates_are_still_told(stub: NvmlStub, sta
     assert stub.num_calls("gpm") == 0
 
 
-def test_all_fields_of_a_sample_are_one_call(stub: NvmlStub, start) -> None:
+def test_all_fields_of_a_sample_are_one_call(stub: NvmlStub, start: StartChild) -> None:
     stub.add_a100()
     child = start()
     child.sample(0)
@@ -140,7 +147,7 @@ def test_all_fields_of_a_sample_are_one_call(stub: NvmlStub, start) -> None:
     assert stub.num_calls("fields") == 3
 
 
-def test_a_field_that_fails_for_once_is_asked_for_again(stub: NvmlStub, start) -> None:
+def test_a_field_that_fails_for_once_is_asked_for_again(stub: NvmlStub, start: StartChild) -> None:
     gpu = stub.add_a100()
     child = start()
     rates(child, 0)
