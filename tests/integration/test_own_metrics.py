@@ -1,0 +1,42 @@
+"""The alerts on Longpole itself name figures that the programs really give."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.server_process import StartServer
+
+pytestmark = pytest.mark.integration
+
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "longpole.rules.yml"
+
+
+def test_every_figure_of_the_rules_exists(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server(tmp_path)
+    page = server.client.get("/metrics").text
+    server_names = set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
+    text = RULES.read_text("utf-8")
+    named = set(re.findall(r"\b(longpole_\w+)\b", text))
+    of_agents = {one for one in named if one.startswith("longpole_agent_")}
+    assert named - of_agents <= server_names
+    source = Path(__file__).parents[2] / "agent" / "longpole_agent" / "own_metrics.py"
+    for one in of_agents:
+        stem = one.removeprefix("longpole_agent_").removesuffix("_total")
+        assert stem in source.read_text("utf-8")
+    assert server.interrupt() == 0
+
+
+def test_prometheus_takes_the_rules() -> None:
+    for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"]:
+        for rule in group["rules"]:
+            assert set(rule["annotations"]) == {"summary", "description"}
+            assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on this machine (Debian: prometheus)")
+    done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
