@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -103,11 +104,23 @@ def test_locks_are_parts_of_the_one_that_is_tested() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("image", "extras"), [("agent", ["agent"]), ("server", ["server", "analysis", "pictures"])]
+)
+def test_locks_have_all_that_is_asked_for(image: str, extras: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"]]
+    for extra in extras:
+        wanted += project["optional-dependencies"][extra]
+    names = {re.split(r"[<>=\[; ]", one)[0].lower() for one in wanted} - {"longpole"}
+    assert names <= read_pins(ROOT / "deploy" / "images" / f"{image}.lock").keys(), "make lock"
+
+
 def test_the_agents_image_has_nothing_of_the_server() -> None:
     agent = read_pins(ROOT / "deploy" / "images" / "agent.lock")
     heavy = {"numpy", "pandas", "pyarrow", "scipy", "chdb", "dash", "plotly", "fastapi", "apprise"}
     assert heavy & agent.keys() == set()
-    assert {"nvidia-ml-py", "grpcio", "opentelemetry-sdk"} <= agent.keys()
+    assert {"nvidia-ml-py", "grpcio"} <= agent.keys()
     server = read_pins(ROOT / "deploy" / "images" / "server.lock")
     assert {"chdb", "dash", "pillow"} <= server.keys()
     assert "nvidia-ml-py" not in server
