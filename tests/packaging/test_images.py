@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 import yaml
 
 from longpole_agent.config import parse_config
