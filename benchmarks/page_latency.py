@@ -102,6 +102,17 @@ SELECT
 FROM numbers({rows})
 """
 
+# As the writer does it for samples that come in: rollups are fed apart from the raw table.
+GPU_ROLLUPS = """
+INSERT INTO gpu_samples_feed
+SELECT
+    host, gpu_uuid, gpu_index, ts_ns, utilization_ratio, sm_active_ratio, tensor_active_ratio,
+    dram_active_ratio, memory_used_bytes, power_watts
+FROM gpu_samples
+WHERE ts_ns >= fromUnixTimestamp64Nano(toInt64({start_ns}), 'UTC')
+    AND ts_ns < fromUnixTimestamp64Nano(toInt64({end_ns}), 'UTC')
+"""
+
 STEP_COPIES = """
 INSERT INTO steps
 SELECT pattern.* REPLACE (
@@ -271,6 +282,8 @@ def make_gpu_rows(command: Callable[[str], None], cluster: Cluster) -> None:
                 **noise,
             )
         )
+        start_ns = begin_ns + second * NS
+        client.command(GPU_ROLLUPS.format(start_ns=start_ns, end_ns=start_ns + GPU_CHUNK_S * NS))
 
 
 @contextmanager

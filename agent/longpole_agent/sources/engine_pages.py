@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from longpole.conventions import rl_insight
 from longpole.conventions.attributes import (
@@ -19,8 +20,10 @@ from longpole_agent.targets import Target
 MAX_SERIES = 2000
 _ENGINE = re.compile(r"(?:ray_)?(vllm|sglang)[:_](?P<series>.+)")
 # One series a bucket is what makes these pages large; count and sum are kept. What `_info` and
-# `_created` say is no measurement.
+# `_created` say is no measurement, but for the size of vLLM's pool, which stands in labels alone.
 _LEFT_OUT = ("_bucket", "_created", "_info")
+_POOL = re.compile(r"(?:ray_)?vllm[:_]cache_config_info")
+_POOL_LABELS = frozenset({"num_gpu_blocks", "block_size", "engine", "model_name"})
 _MAX_LABEL_CHARS = 200
 # What tells engines of one page apart.
 _ENGINE_LABELS = ("worker_addr", "engine_type", "dp_rank", "engine")
@@ -45,9 +48,10 @@ def make_engine_points(
     found = [sample for sample in read if sample is not None]
     num_left_out = len(read) - len(found)
     first_ranks = _find_first_ranks(found)
-    for sample in found:
+    for sample in map(_keep_pool, found):
         match = _ENGINE.fullmatch(sample.name)
-        if match is None or sample.name.endswith(_LEFT_OUT) or not math.isfinite(sample.value):
+        is_left_out = sample.name.endswith(_LEFT_OUT) and not _POOL.fullmatch(sample.name)
+        if match is None or is_left_out or not math.isfinite(sample.value):
             continue
         if _is_copy(sample, first_ranks):
             continue
@@ -63,6 +67,13 @@ def make_engine_points(
         kind = "counter" if sample.is_cumulative else "gauge"
         points.append(Point(sample.name, "", kind, ts_ns, sample.value, sample.labels, resource))
     return points, num_left_out
+
+
+def _keep_pool(sample: Sample) -> Sample:
+    """Leave of vLLM's configuration what says how large its pool is."""
+    if not _POOL.fullmatch(sample.name):
+        return sample
+    return replace(sample, labels=tuple(each for each in sample.labels if each[0] in _POOL_LABELS))
 
 
 def _find_first_ranks(samples: Iterable[Sample]) -> dict[tuple[str, ...], tuple[int, int]]:

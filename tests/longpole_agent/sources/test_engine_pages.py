@@ -12,7 +12,9 @@ vllm:e2e_request_latency_seconds_bucket{engine="0",le="1.0"} 2
 vllm:e2e_request_latency_seconds_sum{engine="0"} 1.5
 vllm:e2e_request_latency_seconds_count{engine="0"} 2
 # TYPE vllm:cache_config_info gauge
-vllm:cache_config_info{block_size="16"} 1
+vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",num_gpu_blocks="5000"} 1
+# TYPE vllm:lora_requests_info gauge
+vllm:lora_requests_info{max_lora="0"} 1
 # TYPE python_gc_objects_collected_total counter
 python_gc_objects_collected_total{generation="0"} 4
 ray_vllm_num_requests_waiting{engine="0"} 1
@@ -29,11 +31,14 @@ def test_series_of_engines_are_kept_and_buckets_are_not() -> None:
         ("vllm:generation_tokens_total", "counter", 1200.0),
         ("vllm:e2e_request_latency_seconds_sum", "counter", 1.5),
         ("vllm:e2e_request_latency_seconds_count", "counter", 2.0),
+        ("vllm:cache_config_info", "gauge", 1.0),
         ("ray_vllm_num_requests_waiting", "gauge", 1.0),
         ("sglang:token_usage", "gauge", 0.5),
     ]
     assert num_left_out == 0
     assert points[0].attributes == (("engine", "0"), ("model_name", "m"))
+    pool = next(point for point in points if point.metric == "vllm:cache_config_info")
+    assert dict(pool.attributes) == {"block_size": "16", "engine": "0", "num_gpu_blocks": "5000"}
     assert dict(points[0].resource) == {
         "service.name": "vllm",
         "service.instance.id": "replica_2",
