@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/diagnosis_accuracy.py [--seeds 40] [--scenario NAME ...]
         [--data full|scalars|noisy ...] [--first-seed 0] [--jobs 1]
-        [--show-wrong 20] [--save FILE]
+        [--show-wrong 20] [--save FILE] [--near-limits]
     .venv/bin/python benchmarks/diagnosis_accuracy.py --read FILE ...
 
 Every scenario of the simulator's library is drawn anew for every seed: cluster, lengths, speeds,
@@ -11,7 +11,9 @@ data. Prints a confusion matrix, accuracy by scenario and in all, and how often 
 `high`. Exits with 1 when a target is missed. Targets: 97 % right with all data, 90 % with scalars
 only, and no wrong verdict of high confidence. What is measured are clear cases: a run whose truth
 lies within a few percent of a limit is drawn again, and without all data every verdict counts as
-right that the remaining data cannot tell from the truth. The default takes some 13 minutes of one
+right that the remaining data cannot tell from the truth. With `--near-limits` only those unclear
+runs are drawn, where two honest observers may differ: it says how often the verdict is the one of
+the other side, and with what confidence. The default takes some 13 minutes of one
 core; with `--save` its judgements are kept, so that several shorter runs can be reported as one by
 `--read`.
 """
@@ -30,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from longpole_sim.library import LIBRARY
-from longpole_sim.variation import draw_example
+from longpole_sim.variation import NoExampleError, draw_example
 from support.offline_judging import Judgement, judge_example
 from support.offline_variants import FULL, SCALARS, VARIANTS
 
@@ -57,7 +59,12 @@ def judge_runs(options: argparse.Namespace) -> list[Judgement]:
     """Draw and judge all runs that were asked for."""
     names = options.scenario or list(LIBRARY)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    judge = partial(judge_scenario, seeds=seeds, variants=options.data or VARIANTS)
+    judge = partial(
+        judge_scenario,
+        seeds=seeds,
+        variants=options.data or VARIANTS,
+        near_limits=options.near_limits,
+    )
     with ProcessPoolExecutor(options.jobs) as pool:
         each = map(judge, names) if options.jobs == 1 else pool.map(judge, names)
         return [judgement for found in each for judgement in found]
@@ -84,13 +91,20 @@ def read_judgements(paths: Sequence[Path]) -> list[Judgement]:
     return found
 
 
-def judge_scenario(name: str, seeds: Sequence[int], variants: Sequence[str]) -> list[Judgement]:
-    """Judge one scenario's runs."""
-    return [
-        judgement
-        for seed in seeds
-        for judgement in judge_example(draw_example(name, seed), seed, variants)
-    ]
+def judge_scenario(
+    name: str, seeds: Sequence[int], variants: Sequence[str], *, near_limits: bool = False
+) -> list[Judgement]:
+    """Judge one scenario's runs; near the limits, those of them that can be drawn there."""
+    found: list[Judgement] = []
+    for seed in seeds:
+        try:
+            example = draw_example(name, seed, near_limits=near_limits)
+        except NoExampleError:
+            if not near_limits:
+                raise
+            continue
+        found += judge_example(example, seed, variants)
+    return found
 
 
 def parse_options() -> argparse.Namespace:
@@ -102,6 +116,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--scenario", nargs="*", choices=sorted(LIBRARY), metavar="NAME")
     parser.add_argument("--data", nargs="*", choices=VARIANTS)
     parser.add_argument("--jobs", type=int, default=1, help="processes, default 1")
+    parser.add_argument(
+        "--near-limits", action="store_true", help="only runs that lie near a limit"
+    )
     parser.add_argument("--show-wrong", type=int, default=20, help="wrong verdicts to show")
     parser.add_argument("--save", type=Path, help="keep the judgements as JSON lines")
     parser.add_argument(
@@ -119,11 +136,20 @@ def report(variant: str, found: list[Judgement], show_wrong: int) -> bool:
     print(f"\n=== {variant}: {accuracy:.1%} of {len(found)} runs right", end="")
     print("" if target is None else f" (target {target:.0%})", end="")
     print(f", {len(wrong_high)} wrong verdicts of high confidence (target 0)")
+    print_confidence(found)
     print_confusion(found)
     print_scenarios(found)
     for item in (wrong_high + [item for item in wrong if item not in wrong_high])[:show_wrong]:
         print(f"  wrong: {item.describe()}")
     return (target is None or accuracy >= target) and not wrong_high
+
+
+def print_confidence(found: list[Judgement]) -> None:
+    """Print how many right and wrong verdicts there are of each confidence."""
+    for confidence in ("high", "medium", "low"):
+        rated = [item for item in found if item.confidence == confidence]
+        wrong = sum(not item.is_right for item in rated)
+        print(f"  {confidence}: {len(rated) - wrong} right, {wrong} wrong")
 
 
 def print_confusion(found: list[Judgement]) -> None:
