@@ -283,7 +283,7 @@ def make_gpu_rows(command: Callable[[str], None], cluster: Cluster) -> None:
             )
         )
         start_ns = begin_ns + second * NS
-        client.command(GPU_ROLLUPS.format(start_ns=start_ns, end_ns=start_ns + GPU_CHUNK_S * NS))
+        command(GPU_ROLLUPS.format(start_ns=start_ns, end_ns=start_ns + GPU_CHUNK_S * NS))
 
 
 @contextmanager
