@@ -135,4 +135,4 @@ def test_what_cannot_be_exported_or_imported(server: ServerProcess, tmp_path: Pa
         answer = server.client.post(f"/api/v1/import/rows?{query}", content=body)
         assert answer.status_code == 400, answer.text
     answer = server.client.get("/api/v1/export/rows?run=r&table=alert_rules&from_ns=0&to_ns=1")
-    assert answer.status_code == 400
+    assert answer.status_code == 404

@@ -12,6 +12,7 @@ import numpy as np
 
 from longpole_server.diagnosis import diagnose
 from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.facts import ObjectStoreFacts
 from longpole_server.model.gpu import GpuHeatmap, RunGpu
 from longpole_server.model.records import (
     UNKNOWN_STEP,
@@ -173,6 +174,11 @@ class MemoryReader:
             )
             for (replica, name, place), pairs in sorted(binned.items())
         ]
+
+    def list_object_stores(
+        self, hosts: Sequence[str], start_ns: int, end_ns: int
+    ) -> Sequence[ObjectStoreFacts]:
+        return []
 
     def get_gpu_heatmaps(
         self,
