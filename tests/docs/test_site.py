@@ -108,7 +108,9 @@ def test_commands_are_ones(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text"), [("api.md", write_api), ("alert-rules.md", write_alert_rules)], ids=str
+    ("file", "text"),
+    [("api.md", write_api), ("alert-rules.md", write_alert_rules)],
+    ids=["api", "alert-rules"],
 )
 def test_what_is_made_is_up_to_date(file: str, text: Any) -> None:
     assert (ROOT / "docs" / file).read_text("utf-8") == text(), f"make docs/{file} anew"
