@@ -107,6 +107,9 @@ def test_a_run_moves_whole_and_once(start_server: StartServer, tmp_path: Path):
     assert read_facts(first, RUN_ID) == expected
     assert count(first, "SELECT count() FROM gpu_samples") == samples
 
+    asked: dict[str, str | int] = {"run": RUN_ID, "table": "alert_rules", "from_ns": 0, "to_ns": 1}
+    assert first.client.get("/api/v1/export/rows", params=asked).status_code == 400
+
 
 def test_what_cannot_be_exported_or_imported(server: ServerProcess, tmp_path: Path):
     done = run_longpole(

@@ -40,6 +40,12 @@ class AuditEntry:
     address: str
 
 
+class _AuditFile(RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        """Say in the server's log that an entry is lost."""
+        _logger.error("an entry of the audit log is lost: %s", record.msg, exc_info=True)
+
+
 class AuditLog:
     """Appends entries to a file, of which the last hundred megabytes are kept. Thread-safe.
 
@@ -52,12 +58,11 @@ class AuditLog:
         try:
             # For its owner alone from the beginning.
             os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-            self._handler = RotatingFileHandler(
+            self._handler = _AuditFile(
                 file, maxBytes=_MAX_BYTES, backupCount=_NUM_OLD, encoding="utf-8"
             )
         except OSError as error:
             raise ConfigError(f"cannot write the audit log {file}: {error.strerror}") from error
-        self._handler.handleError = self._on_error  # type: ignore[method-assign]
 
     def record(
         self, who: str, action: str, target: str = "", outcome: str = "done", address: str = ""
@@ -86,9 +91,6 @@ class AuditLog:
     def close(self) -> None:
         """Close the file."""
         self._handler.close()
-
-    def _on_error(self, _: logging.LogRecord) -> None:
-        _logger.error("the audit log %s could not be written", self._file, exc_info=True)
 
 
 def _read(line: str) -> AuditEntry | None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -129,7 +128,7 @@ class AccessBook:
 
     def _stat(self) -> tuple[int, int, int] | None:
         try:
-            found = os.stat(self._file)  # noqa: PTH116
+            found = self._file.stat()
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
