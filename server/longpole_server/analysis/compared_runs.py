@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from longpole_server.model.comparison import ComparedWindow, ConfigChange, ConfigDifference
+from longpole_server.model.facts import RunFacts
 from longpole_server.model.records import RunStart
 
 _MAX_DEPTH = 16
@@ -19,11 +20,13 @@ def name_window(before: ComparedWindow, after: ComparedWindow) -> str:
     return f"in {before.run_name}"
 
 
-def describe_config(start: RunStart) -> dict[str, str]:
+def describe_config(start: RunStart | RunFacts) -> dict[str, str]:
     """Return everything an attempt was started with, flat: `a.b` for `b` inside `a`."""
     flat = dict(_flatten_config(start.config))
-    if start.model_config is not None:
-        flat.update(_flatten("model_config", _parse(start.model_config)))
+    model = start.model_config
+    if model is not None:
+        known = _parse(model) if isinstance(model, str) else dict(model)
+        flat.update(_flatten("model_config", known))
     for name in _DESCRIBED:
         value = getattr(start, name)
         if value is not None:

@@ -8,7 +8,6 @@ another site's page is refused.
 import base64
 import binascii
 import ipaddress
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
@@ -269,7 +268,3 @@ def _refuse(scope: Scope, refusal: Refusal) -> ASGIApp:
 async def _close(_: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-
-
-FindSender = Callable[[str | None], Principal | None]
-"""Returns who may send telemetry with an `Authorization` header."""

@@ -103,16 +103,16 @@ class _SigningIn:
             return RedirectResponse(target, 303, _NO_STORE)
         if request.method != "POST":
             return self._show(target)
-        foreign = check_origin(request.scope, request.headers)
+        foreign = _refuse_foreign(request)
         if foreign is not None:
-            return make_error(foreign.status, foreign.code, foreign.message, foreign.hint)
+            return foreign
         name, password = await _read_form(request)
         return await self._try(request, name, password, target)
 
     async def end(self, request: Request) -> Response:
-        foreign = check_origin(request.scope, request.headers)
+        foreign = _refuse_foreign(request)
         if foreign is not None:
-            return make_error(foreign.status, foreign.code, foreign.message, foreign.hint)
+            return foreign
         principal = self._access.find_session(request.headers.get("cookie"))
         if principal is not None:
             self._audit.record(principal.name, "session.end", address=_peer(request).address)
@@ -166,6 +166,14 @@ class _SigningIn:
             problem=said,
         )
         return HTMLResponse(page, status, _PAGE_HEADERS)
+
+
+def _refuse_foreign(request: Request) -> Response | None:
+    """Return the refusal of a form on another site's page, None where it is ours."""
+    refusal = check_origin(request.scope, request.headers)
+    if refusal is None:
+        return None
+    return make_error(refusal.status, refusal.code, refusal.message, refusal.hint)
 
 
 def _peer(request: Request) -> Peer:

@@ -4,7 +4,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longpole_server.analysis.compared_runs import compare_config, name_window
+from longpole_server.analysis.compared_runs import compare_config, describe_config, name_window
 from longpole_server.analysis.window import summarise_window
 from longpole_server.api.comparison import comparison_document
 from longpole_server.cli.client import ServerClient, quote_segment, read_token
@@ -12,11 +12,7 @@ from longpole_server.diagnosis import compare_windows
 from longpole_server.errors import ServerError
 from longpole_server.importers import ImportedFacts
 from longpole_server.model.comparison import COMPARISON_SCHEMA, ComparedWindow, Comparison
-from longpole_server.model.facts import RunFacts
 from longpole_server.model.step import Step
-
-# What a log says of its run beside its configuration.
-_DESCRIBED = ("system", "system_version", "algorithm", "mode", "model_name", "gpu_count")
 
 
 def compare_logs(
@@ -36,7 +32,7 @@ def compare_logs(
         after=second,
         decomposition=changed.decomposition,
         distributions=(),
-        config=compare_config(_settings(before.run), _settings(after.run)),
+        config=compare_config(describe_config(before.run), describe_config(after.run)),
         findings=changed.findings,
         remarks=changed.remarks,
     )
@@ -72,10 +68,3 @@ def _describe(imported: ImportedFacts) -> tuple[ComparedWindow, Sequence[Step]]:
         attempts=tuple(sorted(set(attempts))),
     )
     return described, window.judged
-
-
-def _settings(run: RunFacts) -> dict[str, str]:
-    told = {name: getattr(run, name) for name in _DESCRIBED}
-    return {name: str(value) for name, value in told.items() if value is not None} | dict(
-        run.config
-    )
