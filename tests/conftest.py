@@ -18,3 +18,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let people kill more often than the suite does."""
     parser.addoption("--rounds", type=int, default=6, help="kills in tests/faults (default 6)")
     parser.addoption("--whole-server", action="store_true", help="tests/faults kill all of it")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their length: compressed ones hold the time, and all workers need one name."""
+    return f"{argname}-of-{len(val)}" if isinstance(val, bytes) and val else None
