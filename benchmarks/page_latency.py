@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +37,7 @@ from longpole_dashboards.refresh import PanelGroup, View
 from longpole_server.errors import NotFoundError
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import MetricPoint, Records
+from longpole_server.model.step import Step
 from longpole_server.read import open_reader
 from longpole_server.read.alerts import open_alert_reader
 from longpole_server.service.alert_book import AlertStore
@@ -111,16 +113,6 @@ SELECT
 FROM gpu_samples
 WHERE ts_ns >= fromUnixTimestamp64Nano(toInt64({start_ns}), 'UTC')
     AND ts_ns < fromUnixTimestamp64Nano(toInt64({end_ns}), 'UTC')
-"""
-
-STEP_COPIES = """
-INSERT INTO steps
-SELECT pattern.* REPLACE (
-    step + {pattern} * (copy.number + 1) AS step,
-    start_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS start_ns,
-    end_ns + toIntervalNanosecond(toInt64({shift_ns} * (copy.number + 1))) AS end_ns
-)
-FROM (SELECT * FROM steps FINAL) AS pattern CROSS JOIN numbers({copies}) AS copy
 """
 
 SPAN_COPIES = """
@@ -209,7 +201,8 @@ def make_data(store: Store, bench: ServiceBench, cluster: Cluster) -> None:
         "shift_ns": int(PATTERN_STEPS * STEP_S * NS),
         "copies": STEPS // PATTERN_STEPS - 1,
     }
-    for copies in (STEP_COPIES, SPAN_COPIES, SCALAR_COPIES):
+    copy_steps(store, bench)
+    for copies in (SPAN_COPIES, SCALAR_COPIES):
         client.command(copies.format(**shape))
     note(f"{STEPS:,} steps")
     make_samples(client.command, cluster)
@@ -217,6 +210,41 @@ def make_data(store: Store, bench: ServiceBench, cluster: Cluster) -> None:
     make_gpu_rows(client.command, cluster)
     note(f"{cluster.gpus * cluster.gpu_seconds:,} GPU rows")
     client.close()
+
+
+def copy_steps(store: Store, bench: ServiceBench) -> None:
+    """Repeat the first steps, and their stages' windows, until the run is as long as it should be.
+
+    The diagnoses are copies.
+    """
+    pattern = [
+        (step, bench.reader.get_step_diagnosis(RUN, step.attempt, step.step))
+        for step in bench.reader.list_steps(RUN, 1, PATTERN_STEPS)
+    ]
+    for first in range(PATTERN_STEPS, STEPS, PATTERN_STEPS):
+        later_ns = int(first * STEP_S * NS)
+        copies = [(move(step, first, later_ns), diagnosis) for step, diagnosis in pattern]
+        store.writer.write_steps(copies, time.time_ns())
+
+
+def move(step: Step, later_steps: int, later_ns: int) -> Step:
+    assert step.end_ns is not None
+    stages = tuple(
+        replace(
+            stage,
+            start_ns=stage.start_ns and stage.start_ns + later_ns,
+            end_ns=stage.end_ns and stage.end_ns + later_ns,
+            windows=tuple((begin + later_ns, end + later_ns) for begin, end in stage.windows),
+        )
+        for stage in step.stages
+    )
+    return replace(
+        step,
+        step=step.step + later_steps,
+        start_ns=step.start_ns + later_ns,
+        end_ns=step.end_ns + later_ns,
+        stages=stages,
+    )
 
 
 def hold_gpus(store: Store, cluster: Cluster) -> None:

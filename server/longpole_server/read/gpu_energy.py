@@ -7,6 +7,9 @@ from longpole_server.read.pool import ClientPool, make_rows
 # A moment is told by the sample before it, and the power of that.
 _NEAR_NS = 3_000_000_000
 _NS_PER_S = 1e9
+# The primary key of `gpu_samples` begins with the ten minutes of a sample.
+_BUCKET_S = 600
+_BUCKET_NS = _BUCKET_S * 1_000_000_000
 _ENERGY = """
 SELECT gpu_uuid, moment, argMax(energy, at), argMax(power, at), max(at)
 FROM (
@@ -19,7 +22,10 @@ FROM (
             arrayFilter(each -> at <= each AND at > each - {near_ns:Int64}, {moments:Array(Int64)})
         ) AS moment
     FROM gpu_samples
-    WHERE ts_ns > fromUnixTimestamp64Nano({first_ns:Int64})
+    WHERE toStartOfTenMinutes(ts_ns) IN (
+        SELECT toDateTime(arrayJoin({buckets_s:Array(UInt32)}), 'UTC')
+      )
+      AND ts_ns > fromUnixTimestamp64Nano({first_ns:Int64})
       AND ts_ns <= fromUnixTimestamp64Nano({last_ns:Int64})
       AND host IN (SELECT host FROM gpu_latest WHERE gpu_uuid IN {gpus:Array(String)})
       AND gpu_uuid IN {gpus:Array(String)}
@@ -34,7 +40,8 @@ def read_energy(
 ) -> Mapping[tuple[str, int], float]:
     """Return joules by GPU and moment; moments without a sample within 3 s are left out.
 
-    Only differences mean something: each driver counts from its own beginning.
+    Only differences mean something: each driver counts from its own beginning. Moments that lie
+    far apart cost what is stored near them, not what lies between.
     """
     if not gpu_uuids or not moments_ns:
         return {}
@@ -42,6 +49,13 @@ def read_energy(
         "gpus": list(gpu_uuids),
         "moments": sorted(set(moments_ns)),
         "near_ns": _NEAR_NS,
+        "buckets_s": sorted(
+            {
+                near_ns // _BUCKET_NS * _BUCKET_S
+                for moment_ns in moments_ns
+                for near_ns in (moment_ns - _NEAR_NS, moment_ns)
+            }
+        ),
         "first_ns": min(moments_ns) - _NEAR_NS,
         "last_ns": max(moments_ns),
     }

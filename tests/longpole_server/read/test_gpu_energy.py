@@ -24,3 +24,16 @@ def test_energy_at_a_moment_is_the_counters_and_the_power_since(opened: OpenedSt
         }
     )
     assert opened.reader.read_energy([], moments) == {}
+
+
+def test_moments_far_apart_and_at_the_edge_of_ten_minutes(opened: OpenedStore) -> None:
+    edge = BASE // (600 * NS) * 600 * NS + 600 * NS
+    moments = [edge + NS, edge + 86_400 * NS]
+    samples = [
+        GpuSample("node", "GPU-0", 0, at_ns - 2 * NS, energy_joules=joules, power_watts=100.0)
+        for at_ns, joules in zip(moments, (1000.0, 5000.0), strict=True)
+    ]
+    opened.writer.write(Records(gpu_samples=samples), "far")
+    assert opened.reader.read_energy(["GPU-0"], moments) == pytest.approx(
+        {("GPU-0", moments[0]): 1200.0, ("GPU-0", moments[1]): 5200.0}
+    )
