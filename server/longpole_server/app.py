@@ -27,6 +27,7 @@ from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.http import OtlpFirst, create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import KnownAttempt, Normalizer
+from longpole_server.ingest.normalize.free_text import FreeText, choose_rules
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import open_alert_reader
@@ -137,6 +138,9 @@ def open_application(
     # What makes no sense is refused before anything is opened.
     settings = read_settings(config)
     channels = open_channels(settings)
+    free_text = FreeText(
+        keep=config.keep_text, rules=choose_rules(config.redact, config.redact_file)
+    )
     _make_data_dir(config.data_dir)
     with ExitStack() as opened:
         store = open_store(locate_store(config))
@@ -157,7 +161,7 @@ def open_application(
         may_ask = functools.partial(may_ask_sql, door)
         parts = opened.enter_context(open_store_parts(config, store, may_ask))
         writer = SerialWriter(store.writer, check_right)
-        application = _build(config, reader, writer, spool, telling, parts, door)
+        application = _build(config, reader, writer, spool, telling, parts, door, free_text)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -173,11 +177,12 @@ def _build(
     telling: _Telling,
     parts: StoreParts,
     door: Door,
+    free_text: FreeText,
 ) -> Application:
     changes, revisions, facts = ChangeFeed(), Revisions(), FactsReader(reader)
     closer = StepCloser(reader, writer, changes, revisions, facts)
     joiner = GpuJoiner(reader, writer, revisions, closer.on_joined)
-    normalizer = Normalizer(_list_known_attempts(reader), keep_text=config.keep_text)
+    normalizer = Normalizer(_list_known_attempts(reader), free_text)
     try:
         pipeline = Pipeline(
             spool,
@@ -368,6 +373,10 @@ def _collect_metrics(
         "ingest_refused_spans": (
             "spans of runs whose times make no window",
             normalizer.stats.num_refused,
+        ),
+        "ingest_redactions": (
+            "secrets and addresses replaced in text of prompts, responses and errors",
+            normalizer.stats.num_redacted,
         ),
         "ingest_batches": ("batches written", ingest.num_batches),
         "ingest_records": ("records written", ingest.num_records),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from longpole_server.ingest.normalize import Normalizer
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.model.records import Records
 from longpole_server.store.tables import TABLES
 
@@ -12,7 +13,7 @@ Requests = Sequence[tuple[bytes, int]]
 
 def read_singly(signal: Any, requests: Requests, *, keep_text: bool = False) -> Records:
     records = Records()
-    normalizer = Normalizer(keep_text=keep_text)
+    normalizer = Normalizer(free_text=FreeText(keep=keep_text))
     for body, received_ns in requests:
         normalizer.normalize(signal, body, received_ns, records)
     return records
@@ -21,7 +22,7 @@ def read_singly(signal: Any, requests: Requests, *, keep_text: bool = False) -> 
 def read_columns(signal: Any, requests: Requests, *, keep_text: bool = False) -> Records | None:
     """None when the requests are not of the form that columns are made of."""
     records = Records()
-    normalizer = Normalizer(keep_text=keep_text, min_column_bytes=0)
+    normalizer = Normalizer(free_text=FreeText(keep=keep_text), min_column_bytes=0)
     return records if normalizer.normalize_many(signal, requests, records) else None
 
 

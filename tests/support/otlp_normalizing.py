@@ -7,6 +7,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from longpole_server.ingest.normalize import KnownAttempt, Normalizer
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.model.records import Records, RunStart
 from support import otlp_builders as otlp
 
@@ -15,7 +16,7 @@ class Feed:
     """Each method sends one request at `at_s` and returns the records of that request alone."""
 
     def __init__(self, known: Iterable[KnownAttempt] = (), *, keep_text: bool = False) -> None:
-        self.normalizer = Normalizer(known, keep_text=keep_text)
+        self.normalizer = Normalizer(known, FreeText(keep=keep_text))
         self.all_starts: list[RunStart] = []
 
     def traces(self, sender: Resource, spans: Sequence[Span], at_s: float) -> Records:

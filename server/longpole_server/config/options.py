@@ -101,6 +101,17 @@ class Config:
         default=False,
         metadata=_option("store text of prompts, responses and tool arguments", parse_flag),
     )
+    redact: str = field(
+        default="all",
+        metadata=_option(
+            "rules that such text, and messages of errors, are cleaned by: all, none, or some of"
+            " private_key, jwt, url_login, authorization, assignment, api_key, email"
+        ),
+    )
+    redact_file: Path | None = field(
+        default=None,
+        metadata=_option("more such rules, a name and a regular expression in each line", Path),
+    )
     max_body_bytes: int = field(
         default=64 << 20,
         metadata=_option("largest OTLP request after decompression", parse_size),

@@ -9,7 +9,7 @@ converted at once, and a value of another type is asked of there.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,14 @@ from longpole_server.ingest.columns.wire import (
     scan,
 )
 from longpole_server.ingest.normalize.attributes import (
-    MAX_TEXT_CHARS,
     Value,
-    format_attributes,
+    format_value,
     get_float,
     get_int,
     get_text,
     read_value,
 )
+from longpole_server.ingest.normalize.free_text import MAX_TEXT_CHARS, FreeText, quotes
 
 _NONE, _STRING, _BOOL, _INT, _DOUBLE, _OTHER = range(6)
 _KIND_OF_TAG = {
@@ -154,11 +154,9 @@ class Attributes:
         except DecodeError as error:
             raise UnfitError("a value that cannot be read") from error
 
-    def make_maps(self, *, keep_text: bool) -> Column:
+    def make_maps(self, free_text: FreeText) -> Column:
         """Return all attributes of each owner as text, without what people wrote."""
-        kept = np.array(
-            [bool(format_attributes({key: ""}, keep_text=keep_text)) for key in self.keys] or [True]
-        )
+        kept = np.array([free_text.keeps(key) for key in self.keys] or [True])
         chosen = np.flatnonzero(kept[self.codes]) if not kept.all() else np.arange(len(self.codes))
         if self._repeats_keys():
             raise UnfitError("a key that comes twice")
@@ -166,7 +164,7 @@ class Attributes:
         offsets = np.zeros(self.count + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
         keys = pick(self.keys, self.codes[chosen])
-        return pa.MapArray.from_arrays(to_column(offsets), keys, self._format(chosen))
+        return pa.MapArray.from_arrays(to_column(offsets), keys, self._format(chosen, free_text))
 
     def _repeats_keys(self) -> bool:
         if len(self.keys) > _MAX_BIT_KEYS:
@@ -179,11 +177,14 @@ class Attributes:
             return False
         return bool((np.add.reduceat(bits, begins) != np.bitwise_or.reduceat(bits, begins)).any())
 
-    def _format(self, chosen: Ints) -> Column:
-        """Return the values of some attributes as text, long ones cut."""
+    def _format(self, chosen: Ints, free_text: FreeText) -> Column:
+        """Return the values of some attributes as text: cut, cleaned where people wrote it."""
         kinds = self.kinds[chosen]
         lengths = self.text_ends[chosen] - self.text_starts[chosen]
-        is_long = lengths > MAX_TEXT_CHARS
+        is_special = lengths > MAX_TEXT_CHARS
+        quoting = np.array([quotes(key) for key in self.keys] or [False])
+        if quoting.any():
+            is_special |= quoting[self.codes[chosen]]
         parts: list[Any] = []
         order = np.zeros(len(chosen), np.int64)
         done = 0
@@ -195,11 +196,11 @@ class Attributes:
                 order[places] = np.arange(done, done + len(places))
                 done += len(places)
 
-        add(np.flatnonzero((kinds == _STRING) & ~is_long), self._take_texts)
-        add(np.flatnonzero(kinds == _INT), self._write_ints)
-        add(np.flatnonzero(kinds == _DOUBLE), self._write_floats)
-        rest = (kinds == _NONE) | (kinds == _BOOL) | (kinds == _OTHER) | is_long
-        add(np.flatnonzero(rest), self._write_others)
+        add(np.flatnonzero((kinds == _STRING) & ~is_special), self._take_texts)
+        add(np.flatnonzero((kinds == _INT) & ~is_special), self._write_ints)
+        add(np.flatnonzero((kinds == _DOUBLE) & ~is_special), self._write_floats)
+        rest = (kinds == _NONE) | (kinds == _BOOL) | (kinds == _OTHER) | is_special
+        add(np.flatnonzero(rest), partial(self._write_others, free_text))
         if not parts:
             return pa.array([], pa.string())
         return take(pa.concat_arrays(parts), order)
@@ -222,9 +223,10 @@ class Attributes:
         texts[~usual] = list(map(str, floats[~usual].tolist()))
         return pa.array(texts, pa.string())
 
-    def _write_others(self, numbers: Ints) -> Column:
+    def _write_others(self, free_text: FreeText, numbers: Ints) -> Column:
         written = [
-            format_attributes({_KEY: self.read(each)}, keep_text=True)[_KEY] for each in numbers
+            free_text.fit(self.keys[int(self.codes[each])], format_value(self.read(each)))
+            for each in numbers.tolist()
         ]
         return pa.array(written, pa.string())
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from longpole_server.ingest.columns.spans import SpanColumns
-from longpole_server.ingest.columns.texts import Column, pick, take, to_column
+from longpole_server.ingest.columns.texts import Column, pick, take, to_column, to_list
 from longpole_server.ingest.columns.wire import Ints
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.sender import MAX_NAME_CHARS, Sender
 from longpole_server.ingest.normalize.spans import (
     KIND_TEXTS,
@@ -28,7 +30,7 @@ from longpole_server.store.traces import (
 )
 
 
-def make_raw_rows(spans: SpanColumns, senders: Sequence[Sender], *, keep_text: bool) -> pa.Table:
+def make_raw_rows(spans: SpanColumns, senders: Sequence[Sender], free_text: FreeText) -> pa.Table:
     """Return the spans as rows of `otel_traces`. `senders` are those of its groups."""
     scope_names, scope_versions = (
         [scope[part][:MAX_NAME_CHARS] for scope in spans.scopes] for part in (0, 1)
@@ -45,11 +47,11 @@ def make_raw_rows(spans: SpanColumns, senders: Sequence[Sender], *, keep_text: b
         "ResourceAttributes": _repeat_resources(spans, senders),
         "ScopeName": pick(scope_names, spans.scope_codes),
         "ScopeVersion": pick(scope_versions, spans.scope_codes),
-        "SpanAttributes": spans.attributes.make_maps(keep_text=keep_text),
+        "SpanAttributes": spans.attributes.make_maps(free_text),
         "Duration": to_column(np.maximum(spans.end_ns - spans.start_ns, 0)),
         "StatusCode": _name_numbers(spans.status_codes, STATUS_TEXTS),
-        "StatusMessage": spans.status_messages,
-        **_make_nested(spans, keep_text=keep_text),
+        "StatusMessage": _clean(spans.status_messages, free_text),
+        **_make_nested(spans, free_text),
     }
     return pa.table(columns, schema=TRACE_SCHEMA)
 
@@ -70,7 +72,7 @@ def _repeat_resources(spans: SpanColumns, senders: Sequence[Sender]) -> Column:
     return take(texts, of_span)
 
 
-def _make_nested(spans: SpanColumns, *, keep_text: bool) -> "dict[str, Any]":
+def _make_nested(spans: SpanColumns, free_text: FreeText) -> "dict[str, Any]":
     count = len(spans)
     if not spans.has_more.any():
         return {
@@ -80,9 +82,16 @@ def _make_nested(spans: SpanColumns, *, keep_text: bool) -> "dict[str, Any]":
     links: list[Any] = [()] * count
     for number in np.flatnonzero(spans.has_more).tolist():
         span = spans.parse(number)
-        events[number] = read_events(span, keep_text=keep_text)
-        links[number] = read_links(span, keep_text=keep_text)
+        events[number] = read_events(span, free_text)
+        links[number] = read_links(span, free_text)
     return make_nested_columns(events, links)
+
+
+def _clean(texts: Column, free_text: FreeText) -> Column:
+    """Return messages of errors without secrets; most spans have none."""
+    if not pc.sum(pc.binary_length(texts)).as_py():
+        return texts
+    return pa.array([free_text.clean(text) for text in to_list(texts)], pa.string())
 
 
 def _make_empty_lists(kind: Column, count: int) -> Column:

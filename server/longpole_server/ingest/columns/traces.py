@@ -25,6 +25,7 @@ from longpole_server.ingest.columns.wire import Ints, UnfitError
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.sender import Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
@@ -34,6 +35,8 @@ from longpole_server.ingest.normalize.traces import get_step
 from longpole_server.model.records import Records, RowBlock
 
 _NO_SCOPE = InstrumentationScope()
+# The text of windows stands in the raw rows; here it would be looked at again.
+_NO_TEXT = FreeText(rules=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class TraceColumnReader:
         placer: Finds the step of a stage.
         guard: Counts what cannot be read.
         links: Runs of jobs, ends of steps, and requests of engines.
-        keep_text: Keep text of prompts and responses.
+        free_text: Decides about text of prompts and responses.
 
     Attributes:
         num_refused: Spans whose times make no window, as the reader of single requests has it.
@@ -77,8 +80,7 @@ class TraceColumnReader:
         placer: StagePlacer,
         guard: SkipGuard,
         links: TraceLinks,
-        *,
-        keep_text: bool,
+        free_text: FreeText,
     ) -> None:
         self._senders = senders
         self._book = book
@@ -86,7 +88,7 @@ class TraceColumnReader:
         self._placer = placer
         self._guard = guard
         self._links = links
-        self._keep_text = keep_text
+        self._free_text = free_text
         self.num_refused = 0
 
     def add(self, requests: Sequence[tuple[bytes, int]], into: Records) -> None:
@@ -124,7 +126,7 @@ class TraceColumnReader:
             row: (self._name_kind(meaning, row), self._read_fact(spans, senders, row))
             for row in meaning.find_windows().tolist()
         }
-        raw = make_raw_rows(spans, senders, keep_text=self._keep_text)
+        raw = make_raw_rows(spans, senders, self._free_text)
         samples = read_samples(spans, meaning, senders, is_used)
         return _Read(
             spans,
@@ -144,7 +146,7 @@ class TraceColumnReader:
 
     def _read_fact(self, spans: SpanColumns, senders: Sequence[Sender], row: int) -> SpanFact:
         sender = senders[int(spans.group_numbers[row])]
-        return read_span(spans.parse(row), sender, _NO_SCOPE, keep_text=self._keep_text)
+        return read_span(spans.parse(row), sender, _NO_SCOPE, _NO_TEXT)
 
     def _place(
         self, read: _Read, number: int, group: SpanGroup, received_ns: int, into: Records

@@ -4,18 +4,15 @@ import base64
 import json
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import TypeAlias
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from longpole.conventions.attributes import TEXT_ATTRIBUTE_KEYS, TEXT_ATTRIBUTE_PREFIXES
+from longpole_server.ingest.normalize.free_text import FreeText
 
 Value: TypeAlias = "str | bool | int | float | bytes | list[Value] | dict[str, Value] | None"
 Values: TypeAlias = Mapping[str, Value]
 
-# Longer attribute values are cut in the raw spans; an ellipsis marks the cut.
-MAX_TEXT_CHARS = 4096
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _MAX_DIGITS = 20
 # No clock of a trainer stands before the year 2000 or a year ahead: zero, seconds since a machine's
@@ -85,20 +82,13 @@ def format_value(value: Value) -> str:
             return str(value)
 
 
-def format_attributes(values: Values, *, keep_text: bool) -> dict[str, str]:
-    """Return attributes as text, without what people wrote unless `keep_text`."""
-    formatted: dict[str, str] = {}
-    for key, value in values.items():
-        if not keep_text and _holds_text(key):
-            continue
-        text = value if isinstance(value, str) else format_value(value)
-        formatted[key] = text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + "…"
-    return formatted
-
-
-@lru_cache(maxsize=4096)
-def _holds_text(key: str) -> bool:
-    return key in TEXT_ATTRIBUTE_KEYS or key.startswith(TEXT_ATTRIBUTE_PREFIXES)
+def format_attributes(values: Values, free_text: FreeText) -> dict[str, str]:
+    """Return attributes as text, without what people wrote where that is not kept."""
+    return {
+        key: free_text.fit(key, value if isinstance(value, str) else format_value(value))
+        for key, value in values.items()
+        if free_text.keeps(key)
+    }
 
 
 def get_text(values: Values, key: str) -> str | None:

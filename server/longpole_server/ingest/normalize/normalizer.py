@@ -17,6 +17,7 @@ from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import KnownAttempt
 from longpole_server.ingest.normalize.events import EventReader
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.jobs import JobBook
 from longpole_server.ingest.normalize.lanes import LanePlacer
 from longpole_server.ingest.normalize.links import TraceLinks
@@ -37,12 +38,15 @@ class NormalizerStats:
         num_skipped: Records that could not be read.
         num_ignored: Points and logs that mean nothing here.
         num_refused: Spans of a run whose times make no window.
+        num_redacted: Secrets and addresses that were replaced in text of prompts, responses and
+            errors.
         num_waiting: Facts that wait for the step or the run they belong to.
     """
 
     num_skipped: int
     num_ignored: int
     num_refused: int
+    num_redacted: int
     num_waiting: int
 
 
@@ -53,7 +57,8 @@ class Normalizer:
 
     Args:
         known: The attempts in the store, so that a restart of the server begins no new ones.
-        keep_text: Keep text of prompts, responses and tool arguments in the raw spans.
+        free_text: Decides about text of prompts, responses and tool arguments in the raw spans;
+            without one it is dropped.
         min_column_bytes: Size of a batch from which it is read as columns: below, objects cost
             less than the fixed cost of columns.
     """
@@ -61,16 +66,17 @@ class Normalizer:
     def __init__(
         self,
         known: Iterable[KnownAttempt] = (),
+        free_text: FreeText | None = None,
         *,
-        keep_text: bool = False,
         min_column_bytes: int = 16 << 10,
     ) -> None:
         self._min_column_bytes = min_column_bytes
-        senders = SenderCache(keep_text=keep_text)
+        self._free_text = free_text = free_text or FreeText()
+        senders = SenderCache(free_text)
         book = AttemptBook(known)
         announcer = Announcer()
         self._links = links = TraceLinks(JobBook(), LanePlacer())
-        self._traces = TraceReader(senders, book, announcer, links, keep_text=keep_text)
+        self._traces = TraceReader(senders, book, announcer, links, free_text)
         self._trace_columns = TraceColumnReader(
             senders,
             book,
@@ -78,7 +84,7 @@ class Normalizer:
             self._traces.placer,
             self._traces.guard,
             links,
-            keep_text=keep_text,
+            free_text,
         )
         self._metrics = MetricReader(senders, book, announcer, links.jobs, links.lanes)
         self.num_unfit_batches = 0
@@ -93,6 +99,7 @@ class Normalizer:
             ),
             num_ignored=self._metrics.num_ignored + self._events.num_ignored,
             num_refused=self._traces.num_refused + self._trace_columns.num_refused,
+            num_redacted=self._free_text.num_redacted,
             num_waiting=(
                 self._traces.num_waiting
                 + self._links.jobs.num_waiting
@@ -136,11 +143,14 @@ class Normalizer:
         """
         if signal != "traces" or sum(len(body) for body, _ in requests) < self._min_column_bytes:
             return False
+        before = self._free_text.num_redacted
         try:
             self._trace_columns.add(requests, into)
         except LinkedError:
+            self._free_text.num_redacted = before
             return False
         except UnfitError as reason:
+            self._free_text.num_redacted = before
             self.num_unfit_batches += 1
             _log.info("A batch of %d requests is read one by one: %s", len(requests), reason)
             return False

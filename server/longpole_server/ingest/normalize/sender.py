@@ -16,6 +16,7 @@ from longpole_server.ingest.normalize.attributes import (
     get_texts,
     read_attributes,
 )
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.identity import (
     find_run_id,
     invent_run_id,
@@ -97,7 +98,7 @@ class Sender:
         return 0 if self.process is None else self.process.pid
 
 
-def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
+def read_sender(resource: Resource, free_text: FreeText) -> Sender:
     """Read the resource of a batch."""
     values = read_attributes(resource.attributes)
     service = (get_text(values, names.SERVICE_NAME) or "")[:MAX_NAME_CHARS]
@@ -111,7 +112,7 @@ def read_sender(resource: Resource, *, keep_text: bool = False) -> Sender:
     start_ns = get_int(values, names.PROCESS_START_NS)
     return Sender(
         values=values,
-        text=format_attributes(values, keep_text=keep_text),
+        text=format_attributes(values, free_text),
         run_id=run_id,
         attempt=get_int(values, names.RUN_ATTEMPT),
         process=None if pid is None else Process(host, pid, start_ns),
@@ -148,12 +149,12 @@ class SenderCache:
 
     Args:
         capacity: Most resources remembered; the oldest is forgotten first.
-        keep_text: Whether text of prompts and responses stays in the attributes.
+        free_text: Decides about text of prompts and responses.
     """
 
-    def __init__(self, capacity: int = 4096, *, keep_text: bool = False) -> None:
+    def __init__(self, free_text: FreeText, capacity: int = 4096) -> None:
         self._capacity = capacity
-        self._keep_text = keep_text
+        self._free_text = free_text
         self._senders: dict[bytes, Sender] = {}
 
     def get(self, resource: Resource) -> Sender:
@@ -168,7 +169,7 @@ class SenderCache:
         """
         sender = self._senders.get(key)
         if sender is None:
-            sender = read_sender(Resource.FromString(key), keep_text=self._keep_text)
+            sender = read_sender(Resource.FromString(key), self._free_text)
             if len(self._senders) >= self._capacity:
                 del self._senders[next(iter(self._senders))]
             self._senders[key] = sender

@@ -24,6 +24,7 @@ from longpole_server.ingest.normalize.attributes import (
     read_attributes,
     read_time,
 )
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.sender import MAX_NAME_CHARS, Sender
 from longpole_server.model.records import RawSpan
 
@@ -61,7 +62,7 @@ class SpanFact(NamedTuple):
 
 
 def read_span(
-    span: Span, sender: Sender, scope: InstrumentationScope, *, keep_text: bool
+    span: Span, sender: Sender, scope: InstrumentationScope, free_text: FreeText
 ) -> SpanFact:
     """Read a span."""
     values = read_attributes(span.attributes)
@@ -80,11 +81,11 @@ def read_span(
         resource=sender.text,
         scope_name=scope.name[:MAX_NAME_CHARS],
         scope_version=scope.version[:MAX_NAME_CHARS],
-        attributes=format_attributes(values, keep_text=keep_text),
+        attributes=format_attributes(values, free_text),
         status_code=_name_of(span.status.code, STATUS_TEXTS),
-        status_message=span.status.message,
-        events=read_events(span, keep_text=keep_text) if span.events else (),
-        links=read_links(span, keep_text=keep_text) if span.links else (),
+        status_message=free_text.clean(span.status.message),
+        events=read_events(span, free_text) if span.events else (),
+        links=read_links(span, free_text) if span.links else (),
     )
     return SpanFact(raw, values, end_ns)
 
@@ -172,20 +173,20 @@ def get_iteration(values: Values) -> int | None:
     return None
 
 
-def read_events(span: Span, *, keep_text: bool) -> tuple[tuple[int, str, Mapping[str, str]], ...]:
+def read_events(span: Span, free_text: FreeText) -> tuple[tuple[int, str, Mapping[str, str]], ...]:
     """Return the events of a span: time, name and attributes."""
     return tuple(
         (
             read_time(event.time_unix_nano),
             event.name,
-            format_attributes(read_attributes(event.attributes), keep_text=keep_text),
+            format_attributes(read_attributes(event.attributes), free_text),
         )
         for event in span.events
     )
 
 
 def read_links(
-    span: Span, *, keep_text: bool
+    span: Span, free_text: FreeText
 ) -> tuple[tuple[str, str, str, Mapping[str, str]], ...]:
     """Return the links of a span: trace, span, state and attributes."""
     return tuple(
@@ -193,7 +194,7 @@ def read_links(
             link.trace_id.hex(),
             link.span_id.hex(),
             link.trace_state,
-            format_attributes(read_attributes(link.attributes), keep_text=keep_text),
+            format_attributes(read_attributes(link.attributes), free_text),
         )
         for link in span.links
     )

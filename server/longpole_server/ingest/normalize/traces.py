@@ -10,6 +10,7 @@ from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import LoopSeen, Moments
 from longpole_server.ingest.normalize.engine_spans import is_engine_request
+from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.monitor_spans import MonitorSpanReader, is_monitor_span
 from longpole_server.ingest.normalize.sender import Sender, SenderCache
@@ -82,8 +83,7 @@ class TraceReader:
         book: AttemptBook,
         announcer: Announcer,
         links: TraceLinks,
-        *,
-        keep_text: bool,
+        free_text: FreeText,
     ) -> None:
         self._links = links
         self._jobs = links.jobs
@@ -92,7 +92,7 @@ class TraceReader:
         self._senders = senders
         self._book = book
         self._announcer = announcer
-        self._keep_text = keep_text
+        self._free_text = free_text
         self.placer = StagePlacer()
         self.guard = SkipGuard("span")
         self.num_refused = 0
@@ -190,7 +190,7 @@ class TraceReader:
             found.scope = found.scope or scope.name
             for span in scope_spans.spans:
                 with guard:
-                    fact = read_span(span, sender, scope, keep_text=self._keep_text)
+                    fact = read_span(span, sender, scope, self._free_text)
                     into.raw_spans.append(fact.raw)
                     joining.parents[fact.raw.span_id] = fact.raw.parent_span_id
                     if is_monitor_span(fact.raw.name, fact.values):

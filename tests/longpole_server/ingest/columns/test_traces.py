@@ -31,7 +31,7 @@ _KEYS: tuple[str, ...] = (
 )
 _NAMES = ("rl.trajectory", "rl.generate", "execute_tool python", "rl.loop", "rl.sample", "llm", "")
 _values = (
-    st.sampled_from(["", "7", "-3", "1.5", "val", "Train", "x" * 4097, "ü"])
+    st.sampled_from(["", "7", "-3", "1.5", "val", "Train", "x" * 4097, "ü", "ask a@b.org"])
     | st.integers(-(1 << 63), (1 << 63) - 1)
     | st.floats()
     | st.booleans()
@@ -55,9 +55,10 @@ def _spans(draw: st.DrawFn) -> Span:
     span.flags = draw(st.sampled_from([0, 0x101]))
     if draw(st.booleans()):
         span.status.code = cast("Any", draw(st.sampled_from([0, 1, 2, 9])))
-        span.status.message = draw(st.sampled_from(["", "failed"]))
+        span.status.message = draw(st.sampled_from(["", "failed", "no answer of a@b.org"]))
     if draw(st.integers(0, 4)) == 0:
         span.events.add(time_unix_nano=5, name="event", attributes=otlp.attributes({"a": 1}))
+        span.events[0].attributes.extend(otlp.attributes({"exception.message": "a@b.org"}))
         span.links.add(trace_id=b"\x09", span_id=b"\x08", trace_state="s")
     return span
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue, KeyValueList
 
 from longpole_server.ingest.normalize.attributes import (
-    MAX_TEXT_CHARS,
     Value,
     format_attributes,
     format_value,
@@ -18,6 +17,7 @@ from longpole_server.ingest.normalize.attributes import (
     get_texts,
     read_attributes,
 )
+from longpole_server.ingest.normalize.free_text import MAX_TEXT_CHARS, FreeText
 from support import otlp_builders as otlp
 
 
@@ -68,14 +68,14 @@ def test_what_people_wrote_is_dropped_unless_asked_for() -> None:
         "gen_ai.usage.input_tokens": 3,
     }
 
-    assert format_attributes(values, keep_text=False) == {"gen_ai.usage.input_tokens": "3"}
-    assert set(format_attributes(values, keep_text=True)) == set(values)
+    assert format_attributes(values, FreeText()) == {"gen_ai.usage.input_tokens": "3"}
+    assert set(format_attributes(values, FreeText(keep=True))) == set(values)
 
 
 def test_long_text_is_cut_and_marked() -> None:
     values: dict[str, Value] = {"log": "x" * (MAX_TEXT_CHARS + 1), "ok": "x" * MAX_TEXT_CHARS}
 
-    texts = format_attributes(values, keep_text=False)
+    texts = format_attributes(values, FreeText())
 
     assert texts["log"] == "x" * MAX_TEXT_CHARS + "…"
     assert texts["ok"] == values["ok"]
