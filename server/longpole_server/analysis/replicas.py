@@ -1,6 +1,6 @@
 """How fast replicas of the rollout engines are against each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,15 +80,23 @@ def find_slowest_replica(
     }
     slowest = max(sorted(pace), key=lambda replica: pace[replica])
     others = [value for replica, value in pace.items() if replica != slowest]
-    counted = [row for rows in rows_of.values() for row in rows]
-    own = rows_of[slowest]
-    rest = [row for replica, rows in rows_of.items() if replica != slowest for row in rows]
+    counted, owners = list_owned(rows_of)
+    alike = compare_like_lengths(decode_s[counted], tokens[counted], owners)
     return ReplicaPace(
         slowest,
         pace[slowest] / float(np.median(others)),
-        float(tokens[own].mean() / tokens[counted].mean()),
-        compare_like_lengths(decode_s, tokens, own, rest),
+        float(tokens[rows_of[slowest]].mean() / tokens[counted].mean()),
+        alike[list(rows_of).index(slowest)],
     )
+
+
+def list_owned(
+    rows_of: Mapping[str, Sequence[int]],
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of all owners, and for each the place of its owner in `rows_of`."""
+    counted = np.array([row for rows in rows_of.values() for row in rows], dtype=np.intp)
+    sizes = [len(rows) for rows in rows_of.values()]
+    return counted, np.repeat(np.arange(len(sizes), dtype=np.intp), sizes)
 
 
 def list_replica_loads(samples: TrajectoryFacts) -> tuple[ReplicaLoad, ...]:
@@ -131,21 +139,35 @@ def _mean(values: NDArray[np.float64]) -> float | None:
 
 
 def compare_like_lengths(
-    decode_s: NDArray[np.float64],
-    tokens: NDArray[np.float64],
-    own: Sequence[int],
-    rest: Sequence[int],
-) -> float | None:
-    """Return own seconds over what the rest takes for as many tokens in each class of length."""
-    counted = tokens[[*own, *rest]]
-    edges = np.quantile(counted, np.arange(1, _LENGTH_CLASSES) / _LENGTH_CLASSES)
-    own_class, rest_class = np.digitize(tokens[own], edges), np.digitize(tokens[rest], edges)
-    own_s = expected_s = 0.0
-    for length_class in np.unique(own_class).tolist():
-        mine = np.array(own)[own_class == length_class]
-        others = np.array(rest)[rest_class == length_class]
-        if len(others):
-            own_s += float(decode_s[mine].sum())
-            pace = float(decode_s[others].sum() / tokens[others].sum())
-            expected_s += float(tokens[mine].sum()) * pace
-    return own_s / expected_s if expected_s > 0 else None
+    decode_s: NDArray[np.float64], tokens: NDArray[np.float64], owners: NDArray[np.intp]
+) -> list[float | None]:
+    """Return what each owner took over what the others take for as many tokens of like length.
+
+    Args:
+        decode_s: Seconds of decoding of every sample, all known.
+        tokens: Response tokens of every sample, all known.
+        owners: Whose each sample is, from 0.
+
+    Returns:
+        By owner; None where nobody else has samples of like length.
+    """
+    count = int(owners.max()) + 1
+    edges = np.quantile(tokens, np.arange(1, _LENGTH_CLASSES) / _LENGTH_CLASSES)
+    cells = owners, np.digitize(tokens, edges)
+
+    def add_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.zeros((count, _LENGTH_CLASSES))
+        np.add.at(sums, cells, values)
+        return sums
+
+    own_s, own_tokens = add_up(decode_s), add_up(tokens)
+    own_samples = add_up(np.ones(len(tokens)))
+    compared = own_samples < own_samples.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        pace = (own_s.sum(axis=0) - own_s) / (own_tokens.sum(axis=0) - own_tokens)
+    took_s = np.where(compared, own_s, 0.0).sum(axis=1)
+    expected_s = np.where(compared, own_tokens * pace, 0.0).sum(axis=1)
+    return [
+        took / expected if expected > 0 else None
+        for took, expected in zip(took_s.tolist(), expected_s.tolist(), strict=True)
+    ]

@@ -7,10 +7,8 @@ answers of other lengths decode at another rate, and who has them is no straggle
 import statistics
 from collections.abc import Sequence
 
-import numpy as np
-
 from longpole_server.analysis.longtail_samples import column
-from longpole_server.analysis.replicas import compare_like_lengths
+from longpole_server.analysis.replicas import compare_like_lengths, list_owned
 from longpole_server.model.facts import GpuFacts, TrajectoryFacts
 from longpole_server.model.stragglers import GpuScore, ReplicaScore, Stragglers
 
@@ -87,14 +85,15 @@ def score_replicas(samples: TrajectoryFacts, pace_ratio: float) -> tuple[Replica
         name: float(decode_s[rows].sum() / tokens[rows].sum()) for name, rows in rows_of.items()
     }
     best = min(paces.values())
+    counted, owners = list_owned(rows_of)
+    alike_of = compare_like_lengths(decode_s[counted], tokens[counted], owners)
+    mean_tokens = float(tokens[counted].mean())
     scores: list[ReplicaScore] = []
-    for name, rows in rows_of.items():
+    for (name, rows), alike in zip(rows_of.items(), alike_of, strict=True):
         others = [pace for other, pace in paces.items() if other != name]
-        rest = [row for other, own in rows_of.items() if other != name for row in own]
-        alike = compare_like_lengths(decode_s, tokens, rows, rest)
-        length_ratio = float(tokens[rows].mean() / tokens[[*rows, *rest]].mean())
+        length_ratio = float(tokens[rows].mean()) / mean_tokens
         is_slow = (
-            paces[name] >= pace_ratio * float(np.median(others))
+            paces[name] >= pace_ratio * statistics.median(others)
             and 1 / pace_ratio <= length_ratio <= pace_ratio
             and alike is not None
             and alike >= pace_ratio
