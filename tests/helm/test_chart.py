@@ -103,6 +103,17 @@ def test_the_rules_are_those_of_prometheus_alone() -> None:
             "set store.mode=external",
         ),
         (merge(TOKEN, {"store": {"mode": "bundled"}}), "name by store.clickhouse.existingSecret"),
+        ({"auth": {"accessSecret": "access"}}, "agents need a token of that file"),
+        ({"auth": {"agentSecret": "nodes"}}, "alone lets nobody else in"),
+        ({"auth": {"accessSecret": "access", "insecure": True}}, "contradict each other"),
+        (
+            merge(TOKEN, {"server": {"proxy": {"userHeader": "X-Forwarded-User"}}}),
+            "server.proxy.addresses whose header counts",
+        ),
+        (
+            merge(TOKEN, {"server": {"redaction": {"own": {"ticket": "a\nb"}}}}),
+            "at '/server/redaction/own/ticket'",
+        ),
         (merge(TOKEN, {"server": {"standby": True}}), "the embedded store has one process"),
         (merge(TOKEN, {"server": {"ingress": {"enabled": True}}}), "name the host"),
         (merge(TOKEN, {"agent": {"runAsNonRoot": True}}), "agent.podResources.enabled=false"),
@@ -164,5 +175,10 @@ def test_notes_tell_trainers_where_to_send(helm: HelmChild) -> None:
     assert "http://longpole-agent.observability.svc:4318" in notes
     assert "fieldPath: spec.nodeName" in notes
     assert "get secret longpole-token" in notes
+    assert "longpole access --data-dir /data add-user NAME" in notes
+    assert "--set agent.hostPID=true" in notes
+    behind = merge(TOKEN, {"server": {"ingress": {"enabled": True, "host": "a.example.com"}}})
+    assert "server.proxy.addresses is empty" in helm.render_notes(behind)
+    assert "server.proxy.addresses" not in notes
     notes = helm.render_notes({"auth": {"insecure": True}})
     assert "NOBODY IS ASKED FOR A TOKEN" in notes

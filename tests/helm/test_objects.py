@@ -55,7 +55,7 @@ def test_selectors_meet_their_pods(documents: list[Document]) -> None:
         if document["kind"] == "ServiceMonitor":
             services = [one for one in documents if one["kind"] == "Service"]
             met = [one for one in services if wanted.items() <= one["metadata"]["labels"].items()]
-            assert [one["metadata"]["name"] for one in met] == ["observe-server"]
+            assert [one["metadata"]["name"] for one in met] in (["observe-server"], ["longpole-server"])
 
 
 def test_ports_that_are_named_exist(documents: list[Document]) -> None:
@@ -104,7 +104,10 @@ def test_what_no_pod_needs_none_has(documents: list[Document]) -> None:
             security = container["securityContext"]
             assert security["allowPrivilegeEscalation"] is False
             assert security["readOnlyRootFilesystem"] is True
-            assert security["capabilities"] == {"drop": ["ALL"]}
+            # Who sees the node's processes may read whose they are.
+            added = ["SYS_PTRACE", "DAC_READ_SEARCH"] if pod.get("hostPID") else None
+            assert security["capabilities"].get("add") == added
+            assert security["capabilities"]["drop"] == ["ALL"]
             assert set(container["resources"]) == {"requests", "limits"}
             for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                 assert probe in container
@@ -187,6 +190,39 @@ def test_only_the_server_reaches_the_bundled_clickhouse(helm: HelmChild) -> None
     (source,) = rule["from"]
     assert source["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "server"
     assert egress == []
+
+
+def test_who_sees_processes_may_do_without_reading_them(helm: HelmChild) -> None:
+    values = {"auth": {"insecure": True}, "agent": {"hostPID": True, "readProcesses": False}}
+    (container,) = find(helm.render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_nodes_hold_a_token_that_may_only_send(helm: HelmChild) -> None:
+    documents = helm.render(MODES["users"])
+    secrets = {
+        name: {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+        for name, _, pod in list_pods(documents)
+    }
+    assert secrets == {
+        "longpole-server": {"longpole-access", "longpole-session", "longpole-tls"},
+        "longpole-agent": {"longpole-gpu-nodes", "longpole-ca"},
+    }
+    (endpoint,) = find(documents, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["authorization"]["credentials"]["name"] == "longpole-gpu-nodes"
+    assert endpoint["tlsConfig"]["serverName"] == "longpole-server.observability.svc"
+
+
+def test_tls_reaches_up_to_the_server(helm: HelmChild) -> None:
+    documents = helm.render(MODES["users"])
+    (server,) = find(documents, "StatefulSet", "-server")["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert server[probe]["httpGet"]["scheme"] == "HTTPS"
+    (agent,) = find(documents, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert "--server=https://longpole-server.observability.svc:8470" in agent["args"]
+    assert {"name": "SSL_CERT_FILE", "value": "/run/secrets/server-ca/ca.crt"} in agent["env"]
+    annotations = find(documents, "Ingress")["metadata"]["annotations"]
+    assert annotations["nginx.ingress.kubernetes.io/backend-protocol"] == "HTTPS"
 
 
 def test_the_server_may_leave_for_its_clickhouse(helm: HelmChild) -> None:

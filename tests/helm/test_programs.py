@@ -16,6 +16,7 @@ from longpole_server.api.application import PREFIX
 from longpole_server.api.own_state import create_state_router
 from longpole_server.config import Config, read_config
 from longpole_server.delivery.settings import read_settings
+from longpole_server.ingest.normalize.free_text import choose_rules
 from longpole_server.store.location import locate_store
 from longpole_server.store.retention import choose_retention
 from support.agent_asgi import call
@@ -52,6 +53,16 @@ def lay_secrets(pod: Any, container: Any, root: Path) -> None:
             (folder / item["path"]).write_text(content)
 
 
+def find_rules(helm: HelmChild, mode: str, root: Path) -> Path | None:
+    """Return the file of rules that the mode's ConfigMap makes, None without one."""
+    for document in helm.render(MODES[mode]):
+        if document["metadata"]["name"].endswith("-redaction"):
+            file = root / "rules"
+            file.write_text(document["data"]["rules"])
+            return file
+    return None
+
+
 def read_environment(container: Any, root: Path) -> dict[str, str]:
     return {one["name"]: move(one.get("value", "node-1"), root) for one in container["env"]}
 
@@ -68,6 +79,9 @@ def test_the_server_takes_its_arguments(helm: HelmChild, mode: str, tmp_path: Pa
     command, *words = [move(word, tmp_path) for word in container["args"]]
     assert command == "server"
     config = read_config(Config, "server", words, environment)
+    rules = find_rules(helm, mode, tmp_path)
+    assert (config.redact_file is not None) == (rules is not None)
+    choose_rules(config.redact, rules)
     # Also what is looked at later than the words themselves.
     read_settings(config)
     locate_store(config)
@@ -81,7 +95,7 @@ def test_the_server_takes_its_arguments(helm: HelmChild, mode: str, tmp_path: Pa
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["data"] == str(config.data_dir)
     assert config.host == "0.0.0.0"
-    assert (config.token is None) == config.insecure
+    assert config.is_guarded != config.insecure
 
 
 @pytest.mark.parametrize("mode", WITH_AGENT)
@@ -114,7 +128,8 @@ def test_agents_find_the_server_of_their_release(helm: HelmChild) -> None:
         (name,) = (one["name"] for one in services if one["name"].endswith("-server"))
         port = find(documents, "Service", "-server")["spec"]["ports"][0]["port"]
         (agent,) = find(documents, "DaemonSet")["spec"]["template"]["spec"]["containers"]
-        assert f"--server=http://{name}.observability.svc:{port}" in agent["args"]
+        scheme = "https" if mode == "users" else "http"
+        assert f"--server={scheme}://{name}.observability.svc:{port}" in agent["args"]
 
 
 def test_numbers_arrive_as_they_were_written(helm: HelmChild) -> None:

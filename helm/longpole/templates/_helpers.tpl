@@ -64,7 +64,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* The token as a file; nothing where there is none. */}}
+{{/* The server's own token as a file; nothing where there is none. */}}
 {{- define "longpole.tokenEnv" -}}
 {{- if .Values.auth.existingSecret }}
 - name: LONGPOLE_TOKEN_FILE
@@ -91,6 +91,19 @@ capabilities:
 {{- end }}
 {{- end -}}
 
+{{/* Secret and key of the token that programs of the cluster send. */}}
+{{- define "longpole.agentSecret" -}}
+{{- .Values.auth.agentSecret | default .Values.auth.existingSecret -}}
+{{- end -}}
+
+{{- define "longpole.agentTokenKey" -}}
+{{- ternary .Values.auth.agentTokenKey .Values.auth.tokenKey (ne .Values.auth.agentSecret "") -}}
+{{- end -}}
+
+{{- define "longpole.serverScheme" -}}
+{{- ternary "https" "http" (ne .Values.server.tls.existingSecret "") -}}
+{{- end -}}
+
 {{- define "longpole.clickhouseName" -}}
 {{- printf "%s-clickhouse" (include "longpole.fullname" .) -}}
 {{- end -}}
@@ -107,7 +120,7 @@ capabilities:
 {{- if .Values.agent.serverUrl -}}
 {{- .Values.agent.serverUrl -}}
 {{- else -}}
-{{- printf "http://%s-server.%s.svc:%v" (include "longpole.fullname" .) .Release.Namespace .Values.server.service.port -}}
+{{- printf "%s://%s-server.%s.svc:%v" (include "longpole.serverScheme" .) (include "longpole.fullname" .) .Release.Namespace .Values.server.service.port -}}
 {{- end -}}
 {{- end -}}
 
@@ -125,11 +138,23 @@ capabilities:
 {{- if and (not $v.server.enabled) (not $v.agent.enabled) -}}
 {{- fail "server.enabled and agent.enabled are both false: there is nothing to install" -}}
 {{- end -}}
-{{- if and (not $v.auth.existingSecret) (not $v.auth.insecure) -}}
+{{- if and $v.auth.accessSecret $v.auth.insecure -}}
+{{- fail "auth.accessSecret and auth.insecure=true contradict each other: choose one" -}}
+{{- end -}}
+{{- if and $v.auth.accessSecret $v.agent.enabled (not $v.auth.existingSecret) (not $v.auth.agentSecret) -}}
+{{- fail "auth.accessSecret: agents need a token of that file, so name by auth.agentSecret the Secret that holds it" -}}
+{{- end -}}
+{{- if and $v.auth.agentSecret $v.server.enabled (not $v.auth.existingSecret) (not $v.auth.accessSecret) -}}
+{{- fail "auth.agentSecret alone lets nobody else in: name the server's own token by auth.existingSecret, or users by auth.accessSecret" -}}
+{{- end -}}
+{{- if and (not $v.auth.existingSecret) (not $v.auth.accessSecret) (not $v.auth.agentSecret) (not $v.auth.insecure) -}}
 {{- fail "auth.existingSecret is empty: name a Secret that holds the token (kubectl create secret generic longpole-token --from-literal=token=$(openssl rand -hex 32)), or set auth.insecure=true to let everyone in" -}}
 {{- end -}}
 {{- if and $v.auth.existingSecret $v.auth.insecure -}}
 {{- fail "auth.existingSecret and auth.insecure=true contradict each other: choose one" -}}
+{{- end -}}
+{{- if and $v.server.proxy.userHeader (not $v.server.proxy.addresses) -}}
+{{- fail "server.proxy.userHeader: anybody could name a user in it, so say by server.proxy.addresses whose header counts" -}}
 {{- end -}}
 {{- if and (not $v.server.enabled) (not $v.agent.serverUrl) -}}
 {{- fail "server.enabled is false: say by agent.serverUrl where agents send to" -}}
