@@ -48,6 +48,7 @@ def parse_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Demo
         run_id=run_id,
         project=options.project,
         server=options.server,
+        public_url=options.public_url,
         last_step=options.steps,
         token_file=options.token_file,
         ready_file=options.once_ready_file,
@@ -68,6 +69,12 @@ def _make_parser() -> OptionParser:
         default=_DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {_DEFAULT_SERVER})",
+    )
+    parser.add_argument(
+        "--public-url",
+        type=_server,
+        metavar="URL",
+        help="where people open the server's pages, if elsewhere",
     )
     parser.add_argument("--nodes", type=_whole(1, _MAX_NODES), default=2, help="default 2")
     parser.add_argument(

@@ -44,6 +44,7 @@ class DemoSettings:
 
     Attributes:
         server: Address of the server, without a path.
+        public_url: The same for people; None: they use that one.
         last_step: None runs until stopped.
         ready_file: Written once the first step is about to start: JSON with run_id, url, pid.
     """
@@ -55,11 +56,12 @@ class DemoSettings:
     last_step: int | None = None
     token_file: Path | None = None
     ready_file: Path | None = None
+    public_url: str | None = None
 
     @property
     def url(self) -> str:
         """The run's page."""
-        return f"{self.server}/run?id={urllib.parse.quote(self.run_id, safe='')}"
+        return f"{self.public_url or self.server}/run?id={urllib.parse.quote(self.run_id, safe='')}"
 
 
 class StopSignal:

@@ -11,7 +11,7 @@ from longpole_server.api.peers import Proxies, parse_networks
 from longpole_server.auth.attempts import FailedAttempts
 from longpole_server.auth.audit import AuditLog
 from longpole_server.auth.book import AccessBook
-from longpole_server.auth.sessions import Sessions, load_key
+from longpole_server.auth.sessions import Sessions, check_key, load_key
 from longpole_server.config import Config, is_loopback
 from longpole_server.errors import ConfigError
 
@@ -26,7 +26,7 @@ def open_door(config: Config) -> Generator[Door]:
         ConfigError: The access file, the session key or an option is wrong.
     """
     book = AccessBook(config.access_path, config.token)
-    key = config.session_key or load_key(config.data_dir / "session.key")
+    key = check_key(config.session_key) or load_key(config.data_dir / "session.key")
     access = Access(
         book,
         Sessions(book, key, config.session_days * _DAY_S),

@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+
 
 def make_certificates(directory: Path) -> Path:
     """Return a directory with `ca.pem`, `server.pem` and `client.pem` (each with its key)."""
@@ -11,10 +13,10 @@ def make_certificates(directory: Path) -> Path:
         subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
 
     (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=ca",
+    openssl("req", "-x509", *_KEY, "-nodes", "-days", "30", "-subj", "/CN=ca",
             "-keyout", "ca.key", "-out", "ca.pem")  # fmt: skip
     for name in ("server", "client"):
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+        openssl("req", *_KEY, "-nodes", "-subj", f"/CN={name}",
                 "-keyout", f"{name}.key", "-out", f"{name}.csr")  # fmt: skip
         openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
                 "-CAcreateserial", "-days", "30", "-extfile", "names",

@@ -53,6 +53,20 @@ class Sessions:
         return principal
 
 
+def check_key(key: str | None) -> str | None:
+    """Return a key that somebody chose.
+
+    Raises:
+        ConfigError: It is so short that it may be guessed; sessions could be forged.
+    """
+    if key is not None and len(key) < _MIN_KEY_CHARACTERS:
+        raise ConfigError(
+            f"the session key has fewer than {_MIN_KEY_CHARACTERS} characters",
+            hint="make one by `openssl rand -hex 32`",
+        )
+    return key
+
+
 def load_key(file: Path) -> str:
     """Return the key in a file for its owner alone; it is made when missing.
 

@@ -23,5 +23,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _alone(_: str) -> AsyncGenerator[None]:
+async def _alone(_: str, __: str) -> AsyncGenerator[None]:
     yield

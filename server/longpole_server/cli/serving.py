@@ -10,7 +10,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from longpole.log_lines import set_up_logging
 from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
-from longpole_server.cli.tls import read_grpc_credentials, read_tls
+from longpole_server.cli.tls import Certificate, read_certificate
 from longpole_server.config import Config, is_loopback
 from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import ConfigError, ServerError
@@ -40,8 +40,9 @@ _DRAIN_S = 2.0
 # New objects after which the collector looks at the young ones.
 _GC_YOUNG_OBJECTS = 50_000
 
-# Entered with the server's address once it listens, left before the listeners close.
-Companions = Callable[[str], AbstractAsyncContextManager[None]]
+# Entered once the server listens, with its address for programs beside it and that for people; left
+# before the listeners close.
+Companions = Callable[[str, str], AbstractAsyncContextManager[None]]
 
 
 def run_server(config: Config, companions: Companions) -> int:
@@ -81,7 +82,8 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _REQUEST_THREADS
-    tls = read_tls(config)
+    certificate = read_certificate(config)
+    tls = certificate.context if certificate is not None else None
     url = local_url(config.host, port_of(listener), is_encrypted=tls is not None)
     if tls is None and not is_loopback(config.host):
         _logger.warning("without TLS tokens pass the network in clear: see --tls-certificate-file")
@@ -92,12 +94,15 @@ async def _serve(
             ports = {"http": port_of(listener)}
             await running.enter_async_context(_serving(application.front, listener, tls))
             if not config.no_otlp:
-                ports.update(await _open_standard_ports(application, config, running))
+                opened = await _open_standard_ports(application, config, running, certificate)
+                ports.update(opened)
+            if certificate is not None:
+                await running.enter_async_context(_beside(certificate.keep_fresh()))
             if config.ports_file is not None:
                 _write_ports(config.ports_file, ports)
             print(f"Longpole is at {url}", flush=True)
             own_url = url if tls is None else await _open_own_port(application, running)
-            await running.enter_async_context(companions(own_url))
+            await running.enter_async_context(companions(own_url, config.public_url or url))
             await stop.wait()
         if not await asyncio.to_thread(application.drain, _DRAIN_S):
             _logger.warning("what is not written yet stays in the journal for the next start")
@@ -129,7 +134,10 @@ async def _open_own_port(application: Application, running: AsyncExitStack) -> s
 
 
 async def _open_standard_ports(
-    application: Application, config: Config, running: AsyncExitStack
+    application: Application,
+    config: Config,
+    running: AsyncExitStack,
+    certificate: Certificate | None,
 ) -> dict[str, int]:
     """Listen on OTLP's own ports as far as they are free; going without one is not an error."""
     ports: dict[str, int] = {}
@@ -140,7 +148,7 @@ async def _open_standard_ports(
     except PortTakenError as error:
         print(f"note: no OTLP/HTTP of its own: {error.message}", file=sys.stderr)
     else:
-        tls = read_tls(config)
+        tls = certificate.context if certificate is not None else None
         await running.enter_async_context(_serving(application.otlp_http, listener, tls))
         ports["otlp_http"] = port_of(listener)
     try:
@@ -150,7 +158,7 @@ async def _open_standard_ports(
             config.otlp_grpc_port,
             application.limits,
             application.admission,
-            read_grpc_credentials(config),
+            certificate.make_grpc_credentials() if certificate is not None else None,
         )
     except ConfigError as error:
         print(f"note: no OTLP/gRPC: {error.message}", file=sys.stderr)
@@ -158,6 +166,17 @@ async def _open_standard_ports(
         running.push_async_callback(grpc.stop, _GRACE_S)
         ports["otlp_grpc"] = grpc.port
     return ports
+
+
+@contextlib.asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 class _HttpServer(uvicorn.Server):

@@ -35,8 +35,17 @@ def main(arguments: Sequence[str]) -> int:
     return run_server(server, _companions(config, os.environ))
 
 
-def make_children(config: UpConfig, url: str, environ: Mapping[str, str]) -> list[Child]:
-    """Return the programs that run beside the server, in the order in which they start."""
+def make_children(
+    config: UpConfig, url: str, environ: Mapping[str, str], shown_url: str = ""
+) -> list[Child]:
+    """Return the programs that run beside the server, in the order in which they start.
+
+    Args:
+        config: Of the server.
+        url: Where they reach it.
+        environ: What they inherit from.
+        shown_url: Where people reach it, if elsewhere.
+    """
     environment = {k: v for k, v in environ.items() if k not in _OWN_VARIABLES}
     if config.token is not None:
         environment["LONGPOLE_TOKEN"] = config.token
@@ -62,18 +71,23 @@ def make_children(config: UpConfig, url: str, environ: Mapping[str, str]) -> lis
         )
     if config.demo:
         children.append(
-            Child("demo", (*command, "demo", f"--server={url}"), environment, restarts=False)
+            Child(
+                "demo",
+                (*command, "demo", f"--server={url}", f"--public-url={shown_url or url}"),
+                environment,
+                restarts=False,
+            )
         )
     return children
 
 
 def _companions(config: UpConfig, environ: Mapping[str, str]) -> Companions:
     @contextlib.asynccontextmanager
-    async def run_beside(url: str) -> AsyncGenerator[None]:
+    async def run_beside(url: str, shown_url: str) -> AsyncGenerator[None]:
         if config.demo:
             print("The simulated run shows its first step within seconds.", flush=True)
         async with contextlib.AsyncExitStack() as running:
-            for child in make_children(config, url, environ):
+            for child in make_children(config, url, environ, shown_url):
                 await running.enter_async_context(supervise(child))
             yield
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from longpole_server.auth.book import AccessBook
-from longpole_server.auth.sessions import Sessions, load_key
+from longpole_server.auth.sessions import Sessions, check_key, load_key
 from longpole_server.errors import ConfigError
 from support.doors import PASSWORD, add_user
 
@@ -37,3 +37,10 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path):
     file.write_text("short")
     with pytest.raises(ConfigError, match="holds no key"):
         load_key(file)
+
+
+def test_a_key_that_may_be_guessed_is_refused():
+    with pytest.raises(ConfigError, match="fewer than 32"):
+        check_key("secret")
+    assert check_key("x" * 32) == "x" * 32
+    assert check_key(None) is None
