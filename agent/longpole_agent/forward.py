@@ -25,6 +25,8 @@ _READ_BYTES = 4 << 20
 _ACKNOWLEDGE_EVERY_S = 1.0
 _MAX_RETRY_AFTER_S = 300.0
 _LEAST_SPREAD_S = 1.0
+# What says nothing of the batch: who asks, the address, and that it is the wrong moment.
+_ABOUT_NO_BATCH = frozenset({401, 402, 403, 404, 405, 407, 408, 410, 421, 425, 426, 429, 451})
 # OTLP says that 500 is final, yet a server in trouble answers so too: not at once, not for ever.
 _MAX_ATTEMPTS_ON_SERVER_ERROR = 5
 # Answers whose median tells how far the clocks are apart.
@@ -43,18 +45,19 @@ def judge(answer: Answer, attempt: int) -> Outcome:
     """Say what an answer means for its batch.
 
     Besides OTLP's retryable statuses, answers that would be the same for every batch (no answer,
-    not authorised, redirected) keep the batch: the operator can mend them.
+    not authorised, redirected, no such path, nobody behind a proxy) keep the batch: the operator
+    can mend them.
 
     Args:
         answer: What the server said.
         attempt: How often this batch was tried, from 1.
     """
     status = answer.status
-    if status is None or status in {401, 403, 408, 429, 502, 503, 504} or 300 <= status < 400:
+    if status is None or status in _ABOUT_NO_BATCH or 300 <= status < 400 or status > 500:
         return Outcome.RETRY
     if 200 <= status < 300:
         return Outcome.DELIVERED
-    if status >= 500 and attempt < _MAX_ATTEMPTS_ON_SERVER_ERROR:
+    if status == 500 and attempt < _MAX_ATTEMPTS_ON_SERVER_ERROR:
         return Outcome.RETRY
     return Outcome.REJECTED
 
@@ -96,6 +99,8 @@ class Forwarder:
         self._clocks: deque[float] = deque(maxlen=_CLOCK_ANSWERS)
         self._trouble = ""
         self._trouble_since_s = 0.0
+        # Of the disk, one after the other.
+        self._num_refusals = 0
         self._failure = ""
         self._on_failure: Callable[[], object] = _do_nothing
         self._thread = threading.Thread(target=self._run, name="forward", daemon=True)
@@ -136,20 +141,42 @@ class Forwarder:
             self._thread.join(1.0)
 
     def _run(self) -> None:
+        while self._goes_on():
+            pass
+
+    def _goes_on(self) -> bool:
+        """Do what is next; False when delivering has ended."""
         try:
-            while not self._stop.is_set():
-                self._work.clear()
-                records = self._spool.read(self._delivered, _READ_RECORDS, _READ_BYTES)
-                if records:
-                    self._deliver_all(records)
-                elif self._draining:
-                    break
-                else:
-                    self._rest()
-            self._acknowledge()
+            if self._stop.is_set() or not self._advance():
+                self._acknowledge()
+                return False
         except SpoolError as error:
+            self._num_refusals += 1
+            return self._survives(error)
+        self._num_refusals = 0
+        return True
+
+    def _advance(self) -> bool:
+        """Deliver what comes next, or wait for it; False when there is nothing more to do."""
+        self._work.clear()
+        records = self._spool.read(self._delivered, _READ_RECORDS, _READ_BYTES)
+        if records:
+            self._deliver_all(records)
+        elif self._draining:
+            return False
+        else:
+            self._rest()
+        return True
+
+    def _survives(self, error: SpoolError) -> bool:
+        """Wait after a refusal of the disk that may pass; False when delivering ends with it."""
+        if self._spool.failure or not self._spool.is_open:
             self._failure = str(error)
             self._on_failure()
+            return False
+        self._say_trouble(str(error))
+        delay_s = self._delay_s(Answer(None), self._num_refusals)
+        return not (self._draining or self._stop.wait(delay_s))
 
     def _rest(self) -> None:
         """Wait for work; acknowledge what was delivered when that is due first."""
@@ -221,6 +248,11 @@ class Forwarder:
         said = answer.reason if answer.status is None else f"{answer.status} {answer.reason}"
         if answer.status in {401, 403}:
             said = f"{said} (set LONGPOLE_TOKEN or --token-file)"
+        elif answer.status in {404, 405}:
+            said = f"{said} (is --server the address of a Longpole server?)"
+        self._say_trouble(said)
+
+    def _say_trouble(self, said: str) -> None:
         if not self._trouble:
             self._trouble_since_s = time.monotonic()
         if said != self._trouble:

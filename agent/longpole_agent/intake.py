@@ -70,7 +70,13 @@ class Intake:
                 group, self._waiting = self._waiting, []
                 if not group:
                     return
-            self._store(group)
+            try:
+                self._store(group)
+            except Exception as error:  # noqa: BLE001 - every sender waits for this thread
+                _log.exception("storing %d batches failed", len(group))
+                for _, future in group:
+                    if not future.done():
+                        future.set_exception(SpoolError(f"storing failed: {error!r}"))
 
     def _store(self, group: list[tuple[bytes, "Future[int]"]]) -> None:
         appended: list[tuple[int, Future[int]]] = []

@@ -21,8 +21,8 @@ _MAX_ANSWER_BYTES = 64 * 1024
 _MAX_REASON_CHARACTERS = 200
 # An answer that took longer does not tell the server's time.
 _TELLING_S = 2.0
-# UnicodeError: a host name that cannot be one.
-_FAILURES = (OSError, http.client.HTTPException, UnicodeError)
+# ValueError: a host name, or a header of a sender, that cannot be one.
+_FAILURES = (OSError, http.client.HTTPException, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +158,19 @@ class HttpUpstream:
         if not response.isclosed():
             self.close()
         retry_after_s = _read_retry_after(response.headers.get("Retry-After"), self._now_s())
+        if _is_from_elsewhere(response):
+            said = f"{response.status} and a web page"
+            return Answer(None, f"{said} (is --server the address of a Longpole server?)")
         reason = "" if response.status < 300 else _printable(text) or response.reason
         date = response.headers.get("Date")
         clock_ahead_s = _compare_clocks(date, asked_s, answered_s)
         return Answer(response.status, reason, retry_after_s, clock_ahead_s)
+
+
+def _is_from_elsewhere(response: http.client.HTTPResponse) -> bool:
+    """Whether a yes or no is a page for people, as no receiver of OTLP gives one."""
+    is_judgement = response.status < 300 or response.status == 400
+    return is_judgement and response.headers.get_content_type() == "text/html"
 
 
 def _is_readable(connection: http.client.HTTPConnection) -> bool:

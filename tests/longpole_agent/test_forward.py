@@ -203,6 +203,35 @@ def test_a_failing_disk_ends_it_and_says_so(setup: Setup) -> None:
     forwarder.close(5)
 
 
+def test_a_spool_that_cannot_be_read_for_a_while_ends_nothing(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    setup.add(b"one")
+    segment = next(setup.spool.directory.glob("*.segment"))
+    away = segment.with_suffix(".away")
+    # A link to itself stands for what the system refuses: too many open files, a bad sector.
+    segment.rename(away)
+    segment.symlink_to(segment)
+    forwarder = setup.start()
+    wait_until(lambda: "symbolic links" in forwarder.trouble)
+    assert not setup.failed.is_set()
+    away.replace(segment)
+    wait_until(lambda: setup.counters.forwarded == 1)
+    assert setup.upstream.posted == [("agent/boot/1", b"one")]
+    assert "symbolic links" in caplog.text
+    forwarder.close(5)
+
+
+def test_nothing_is_lost_to_an_address_that_is_no_longpole_server(setup: Setup) -> None:
+    setup.add(b"one")
+    forwarder = setup.start(
+        *[Answer(status, "?") for status in (404, 405, 501, 404, 404, 404, 404)]
+    )
+    wait_until(lambda: setup.counters.forwarded == 1)
+    assert setup.counters.rejected == 0
+    forwarder.close(5)
+
+
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
@@ -213,7 +242,8 @@ def test_a_failing_disk_ends_it_and_says_so(setup: Setup) -> None:
         (400, Outcome.REJECTED),
         (401, Outcome.RETRY),
         (403, Outcome.RETRY),
-        (404, Outcome.REJECTED),
+        (404, Outcome.RETRY),
+        (405, Outcome.RETRY),
         (408, Outcome.RETRY),
         (413, Outcome.REJECTED),
         (415, Outcome.REJECTED),
@@ -222,6 +252,9 @@ def test_a_failing_disk_ends_it_and_says_so(setup: Setup) -> None:
         (502, Outcome.RETRY),
         (503, Outcome.RETRY),
         (504, Outcome.RETRY),
+        (501, Outcome.RETRY),
+        (507, Outcome.RETRY),
+        (523, Outcome.RETRY),
     ],
 )
 def test_what_an_answer_means(status: int | None, outcome: Outcome) -> None:

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from longpole_agent.identity import load_origin, write_atomically
 
 
@@ -24,6 +26,15 @@ def test_another_directory_is_another_agent(tmp_path: Path) -> None:
 def test_an_empty_id_is_made_anew(tmp_path: Path) -> None:
     (tmp_path / "agent_id").write_text("\n")
     assert load_origin(tmp_path).split("/")[0] == (tmp_path / "agent_id").read_text().strip()
+
+
+@pytest.mark.parametrize("content", [b"\0" * 17, b"\xff\xfe", b"half", b"../../etc/passwd"])
+def test_a_damaged_id_is_made_anew(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "agent_id").write_bytes(content)
+    agent, _ = load_origin(tmp_path).split("/")
+    assert len(agent) == 16
+    assert agent.isalnum()
+    assert load_origin(tmp_path).startswith(f"{agent}/")
 
 
 def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:

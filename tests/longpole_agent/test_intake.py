@@ -81,6 +81,25 @@ def test_the_disk_refusing_is_told_to_every_sender(tmp_path: Path) -> None:
     intake.close()
 
 
+class OutOfMemorySpool(Spool):
+    def append(self, payload: bytes) -> int:
+        if b"large" in payload:
+            raise MemoryError
+        return super().append(payload)
+
+
+def test_a_defect_fails_those_who_wait_and_none_after_them(tmp_path: Path) -> None:
+    spool = OutOfMemorySpool(tmp_path)
+    intake = Intake(spool, lambda: None)
+    before = intake.store(make_batch(b"large"))
+    intake.start()
+    with pytest.raises(SpoolError, match="MemoryError"):
+        before.result(timeout=60)
+    assert intake.store(make_batch(b"small")).result(timeout=60) == 1
+    intake.close()
+    spool.close()
+
+
 def test_one_batch_too_large_does_not_fail_the_others(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_bytes=10_000)
     intake = Intake(spool, lambda: None)

@@ -107,6 +107,24 @@ def test_the_servers_date_tells_how_far_the_clocks_are_apart(server: FakeServer)
     upstream.close()
 
 
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_web_page_is_no_answer_of_a_longpole_server(server: FakeServer, status: int) -> None:
+    server.answer = lambda _: (status, {"Content-Type": "text/html; charset=utf-8"})
+    upstream = HttpUpstream(server.url)
+    answer = upstream.post(BATCH, "a/b/1")
+    assert answer.status is None
+    assert answer.reason.startswith(f"{status} and a web page")
+    upstream.close()
+
+
+def test_a_header_that_cannot_be_is_no_answer(server: FakeServer) -> None:
+    upstream = HttpUpstream(server.url)
+    answer = upstream.post(Batch("logs", b"", "a\nb", "", "a/b"), "a/b/1")
+    assert answer.status is None
+    assert server.requests == []
+    upstream.close()
+
+
 @pytest.mark.parametrize(
     "url",
     ["", "localhost:8470", "ftp://x", "http://", "http://a:b", "http://a:99999", "http://[::1"],

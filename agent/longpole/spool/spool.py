@@ -11,7 +11,7 @@ sequence number, surviving a crash at any byte.
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from longpole.spool.segment import (
     RECORD_OVERHEAD_BYTES,
     UnknownVersionError,
 )
-from longpole.spool.segment_chain import SegmentChain, read_records
+from longpole.spool.segment_chain import Segment, SegmentChain, read_records
 
 # Dropping the oldest frees whole segments: at most this part of the spool at once.
 _MIN_SEGMENTS = 4
@@ -119,6 +119,11 @@ class Spool:
         return self._failure
 
     @property
+    def is_open(self) -> bool:
+        """Whether it was not closed yet."""
+        return self._is_open
+
+    @property
     def num_damaged(self) -> int:
         """Records that were on disk but unreadable when the spool was opened."""
         return self._chain.num_damaged
@@ -170,7 +175,8 @@ class Spool:
 
         Raises:
             SpoolError: The disk refused. What was not durable may be lost, so the spool refuses
-                everything from then on until it is opened again.
+                everything from then on until it is opened again, and `failure` says so. Without
+                that (too many open files) the next sync covers what this one did not.
         """
         with self._sync_lock:
             with self._state_lock:
@@ -179,7 +185,8 @@ class Spool:
                 if target == self._durable_sequence:
                     return
                 # A duplicate, since an append may meanwhile begin a new segment.
-                fd = os.dup(self._chain.active_fd)
+                with _refusals_of(self.directory):
+                    fd = os.dup(self._chain.active_fd)
             try:
                 self._sync_file(fd)
             finally:
@@ -196,23 +203,16 @@ class Spool:
             after: Sequence below the first one wanted.
             max_records: At most so many, at least one.
             max_bytes: Bound of the payloads together, except for the first.
+
+        Raises:
+            SpoolError: The disk refused; unless `failure` says so, ask again.
         """
         with self._state_lock:
             self._check_usable()
             durable = self._durable_sequence
             segments = self._chain.list_after(after, durable)
-        found: list[SpoolRecord] = []
-        num_bytes = 0
-        for segment in segments:
-            for record in read_records(segment, after, self._position):
-                num_bytes += len(record.payload)
-                if record.sequence > durable or (found and num_bytes > max_bytes):
-                    return found
-                found.append(SpoolRecord(record.sequence, record.payload))
-                self._position = (record.sequence, record.end)
-                if len(found) >= max_records:
-                    return found
-        return found
+        with _refusals_of(self.directory):
+            return self._read_from(segments, after, durable, max_records, max_bytes)
 
     def __iter__(self) -> Iterator[SpoolRecord]:
         """Iterate over every durable record not yet acknowledged, oldest first."""
@@ -252,6 +252,27 @@ class Spool:
             with self._sync_lock, self._cursor_lock, self._state_lock:
                 self._is_open = False
                 self._opened.close()
+
+    def _read_from(
+        self,
+        segments: Sequence[Segment],
+        after: int,
+        durable: int,
+        max_records: int,
+        max_bytes: int,
+    ) -> list[SpoolRecord]:
+        found: list[SpoolRecord] = []
+        num_bytes = 0
+        for segment in segments:
+            for record in read_records(segment, after, self._position):
+                num_bytes += len(record.payload)
+                if record.sequence > durable or (found and num_bytes > max_bytes):
+                    return found
+                found.append(SpoolRecord(record.sequence, record.payload))
+                self._position = (record.sequence, record.end)
+                if len(found) >= max_records:
+                    return found
+        return found
 
     def _make_room(self, num_bytes: int) -> None:
         """Make room for a record in the newest segment, within the bound."""

@@ -4,6 +4,7 @@ RL-Insight's client and inference engines send spans whose resource is the same 
 """
 
 import gzip
+import threading
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -54,6 +55,8 @@ class Stamper:
         self._peers = peers
         self._host_name = host_name
         self._pages = pages
+        # A small body may be a large one when decompressed: one at a time is in memory.
+        self._lock = threading.Lock()
 
     def __call__(
         self, signal: Signal, body: bytes, content_type: str, content_encoding: str, peer: Peer
@@ -61,6 +64,10 @@ class Stamper:
         """Return the body with its senders named, and its encoding; as it came where they are."""
         if signal != "traces" or not content_type.lower().startswith(PROTOBUF):
             return body, content_encoding
+        with self._lock:
+            return self._stamp(body, content_encoding, peer)
+
+    def _stamp(self, body: bytes, content_encoding: str, peer: Peer) -> tuple[bytes, str]:
         try:
             plain = gzip.decompress(body) if content_encoding else body
             if not any(mark in plain for mark in _MARKS):

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.single_writer import RightToWrite, hold_right_to_write
+from longpole_server.sql_door import QUERY_THREADS
 
 _logger = logging.getLogger(__name__)
 
@@ -61,13 +63,30 @@ def run_server(config: Config, companions: Companions) -> int:
             contextlib.closing(bind(config.host, config.port)) as listener,
         ):
             uvloop.run(_serve(config, listener, companions, right))
-            return int(right.is_lost())
+            status = int(right.is_lost())
+        _leave_stuck_queries(status)
+        return status
     except ServerError as error:
         print(f"longpole: {describe(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
         # While waiting; later it is a signal like any other.
         return 1
+
+
+def _leave_stuck_queries(status: int) -> None:
+    """End here when a query of somebody's does not: Python and the database would wait for it.
+
+    Everything else is closed by now.
+    """
+    asking = [each for each in threading.enumerate() if each.name.startswith(QUERY_THREADS)]
+    for thread in asking:
+        thread.join(1.0)
+    if any(thread.is_alive() for thread in asking):
+        _logger.warning("a query on /clickhouse/ does not end; the server ends without it")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def describe(error: ServerError) -> str:

@@ -192,7 +192,15 @@ class Journal:
                     return
                 batch, self._waiting = self._waiting, []
                 num_bytes = self._waiting_bytes
-            outcomes = self._commit(batch)
+            try:
+                outcomes = self._commit(batch)
+            except Exception as error:  # noqa: BLE001 - every sender waits for this thread
+                _log.exception("Committing %d requests failed", len(batch))
+                outcomes = [
+                    (one.done, StoreError(f"The journal failed: {error!r}."))
+                    for one in batch
+                    if not one.done.cancelled()
+                ]
             # First the room, then the answer: whoever is answered finds the room.
             with self._changed:
                 self._waiting_bytes -= num_bytes

@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _IDLE_WAIT_S = 1.0
 _FIRST_RETRY_S = 0.1
 _MAX_RETRY_S = 5.0
+_DEFECT_RETRY_S = 1.0
 # A failure that is not the database's is a defect: it would stop the queue for ever.
 _MAX_DEFECT_TRIES = 3
 
@@ -247,6 +248,11 @@ class Pipeline:
                 _log.error("The journal cannot be used: %s", error)
                 self._stopping.wait(_MAX_RETRY_S)
                 continue
+            except Exception:  # noqa: BLE001 - a defect must not end the only thread that writes
+                _log.exception("Ingesting failed, trying again")
+                self._num_write_failures += 1
+                self._stopping.wait(_DEFECT_RETRY_S)
+                continue
             if batch is None:
                 self._journal.wait_for_entries(_IDLE_WAIT_S)
             elif not batch.is_cut:
@@ -309,8 +315,13 @@ class Pipeline:
         self, signal: Signal, entries: Sequence[JournalEntry], records: Records
     ) -> None:
         requests = [(entry.body, entry.received_ns) for entry in entries]
-        if self._normalizer.normalize_many(signal, requests, records):
-            return
+        together = Records()
+        try:
+            if self._normalizer.normalize_many(signal, requests, together):
+                records.extend(together)
+                return
+        except Exception:  # noqa: BLE001 - what cannot be read together may be one by one
+            _log.exception("%d requests cannot be read together", len(entries))
         for entry in entries:
             self._normalize_entry(entry, records)
 

@@ -422,3 +422,8 @@ class Records:
         """Return the number of records of all kinds."""
         num_objects = sum(len(getattr(self, name)) for name in self.__slots__ if name != "blocks")
         return num_objects + sum(block.num_rows for block in self.blocks)
+
+    def extend(self, other: "Records") -> None:
+        """Add the records of another batch behind these."""
+        for name in self.__slots__:
+            getattr(self, name).extend(getattr(other, name))

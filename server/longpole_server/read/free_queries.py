@@ -2,6 +2,7 @@
 
 import queue
 import re
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ FORMS = frozenset(
 _MAX_RESULT_BYTES = 256 << 20
 _MAX_QUERY_BYTES = 256 << 10
 _WAIT_S = 10.0
+_CLOSE_S = 3.0
 # By which running queries are told from the product's own.
 _MARK = "longpole-sql-door"
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -97,6 +99,7 @@ class FreeQueries:
     ) -> None:
         self._open_client = open_client
         self._database = database
+        self._limits = limits
         self._settings = make_settings(limits)
         self._guard: Guard | None = None
         self._idle: queue.LifoQueue[Client | None] = queue.LifoQueue(limits.max_queries)
@@ -109,6 +112,11 @@ class FreeQueries:
     def database(self) -> str:
         """The database whose tables may be read."""
         return self._database
+
+    @property
+    def limits(self) -> QueryLimits:
+        """Of each query."""
+        return self._limits
 
     def answer(self, asked: FreeQuery) -> FreeAnswer:
         """Run a query.
@@ -132,13 +140,14 @@ class FreeQueries:
             self._idle.put(client)
 
     def close(self) -> None:
-        """End the queries in flight and close the connections."""
+        """End the queries in flight and close the connections; what does not end is left."""
         self._is_closed = True
         if self._idle.qsize() < self._num_clients:
             self._stop_running()
+        until_s = time.monotonic() + _CLOSE_S
         for _ in range(self._num_clients):
             with suppress(queue.Empty):
-                client = self._idle.get(timeout=_WAIT_S)
+                client = self._idle.get(timeout=max(0.0, until_s - time.monotonic()))
                 if client is not None:
                     client.close()
 
@@ -174,7 +183,11 @@ def make_settings(limits: QueryLimits) -> Mapping[str, Setting]:
     """Return a connection's settings. `readonly` comes last: it forbids changing any."""
     return {
         "max_threads": 2,
+        # Where the process may say so, what else the machine does goes first.
+        "os_thread_priority": 10,
         "max_execution_time": limits.max_s,
+        # Time is looked at between blocks: the fewer rows, the sooner.
+        "max_block_size": 8_192,
         "timeout_overflow_mode": "throw",
         "max_memory_usage": limits.max_memory_bytes,
         "max_result_rows": limits.max_rows,

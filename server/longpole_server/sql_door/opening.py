@@ -10,6 +10,9 @@ from longpole_server.read.free_queries import QueryLimits, open_free_queries
 from longpole_server.sql_door.routes import create_sql_routes
 from longpole_server.store import Store
 
+# What the threads of people's queries are called.
+QUERY_THREADS = "longpole-sql"
+
 
 @contextmanager
 def open_sql_door(
@@ -24,7 +27,7 @@ def open_sql_door(
     """
     queries = open_free_queries(store, limits)
     # Not waited for: a query in flight ends by its own limit of time.
-    executor = ThreadPoolExecutor(limits.max_queries, thread_name_prefix="longpole-sql")
+    executor = ThreadPoolExecutor(limits.max_queries, thread_name_prefix=QUERY_THREADS)
     try:
         yield create_sql_routes(queries, executor, may_ask)
     finally:

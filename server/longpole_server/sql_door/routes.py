@@ -6,28 +6,49 @@ import binascii
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from longpole_server.errors import BusyError, QueryRefusedError, ServerError, TooLargeError
-from longpole_server.read.free_queries import FreeAnswer, FreeQueries, FreeQuery
+from longpole_server.errors import QueryRefusedError, ServerError, TooLargeError
+from longpole_server.read.free_queries import FreeAnswer, FreeQuery, QueryLimits
 from longpole_server.sql_door.hello import is_hello, make_hello
 from longpole_server.sql_door.requests import SqlRequest, read_request
 from longpole_server.sql_door.responses import AUTHENTICATION_FAILED, make_answer, make_failure
+from longpole_server.sql_door.running import QueryRunner
+from longpole_server.sql_door.unread import UnreadAnswers
 
 PREFIX = "/clickhouse"
 _NOT_IMPLEMENTED = 48
 _MAX_BODY_BYTES = 512 << 10
-_MAX_WAITING = 16
+_MAX_UNREAD_BYTES = 512 << 20
 
 # Tells whether a password lets in; None where the client gives none.
 MayAsk = Callable[[str | None], bool]
 
 
+class Queries(Protocol):
+    """What answers."""
+
+    @property
+    def database(self) -> str:
+        """The database whose tables may be read."""
+        ...
+
+    @property
+    def limits(self) -> QueryLimits:
+        """Of each query."""
+        ...
+
+    def answer(self, asked: FreeQuery) -> FreeAnswer:
+        """Run a query, in the calling thread."""
+        ...
+
+
 def create_sql_routes(
-    queries: FreeQueries, executor: Executor, may_ask: MayAsk
+    queries: Queries, executor: Executor, may_ask: MayAsk, grace_s: float = 5.0
 ) -> tuple[Route, ...]:
     """Return the routes.
 
@@ -35,8 +56,9 @@ def create_sql_routes(
         queries: Answers.
         executor: Runs them: its threads are kept from other requests.
         may_ask: Tells whether a password lets in, None where the client gives none.
+        grace_s: How much longer than its limit of time a query is waited for.
     """
-    door = _Door(queries, executor, may_ask)
+    door = _Door(queries, executor, may_ask, grace_s)
     return (
         Route(f"{PREFIX}/ping", _answer_ping, methods=["GET"]),
         Route(PREFIX, door.answer, methods=["GET", "POST"]),
@@ -45,11 +67,13 @@ def create_sql_routes(
 
 
 class _Door:
-    def __init__(self, queries: FreeQueries, executor: Executor, may_ask: MayAsk) -> None:
+    def __init__(
+        self, queries: Queries, executor: Executor, may_ask: MayAsk, grace_s: float
+    ) -> None:
         self._queries = queries
-        self._executor = executor
+        self._runner = QueryRunner(queries.answer, executor, queries.limits, grace_s)
+        self._unread = UnreadAnswers(_MAX_UNREAD_BYTES)
         self._may_ask = may_ask
-        self._num_waiting = 0
         self._server: tuple[str, str] | None = None
 
     async def answer(self, request: Request) -> Response:
@@ -73,8 +97,9 @@ class _Door:
         if is_hello(asked.query.sql.encode()) and asked.client_revision:
             body = make_hello("Longpole", version, timezone, asked.client_revision)
             return make_answer(body, "Native", timezone, asked.query_id, takes_gzip=False)
-        answer = await self._run(asked.query)
-        return await asyncio.to_thread(
+        self._unread.check()
+        answer = await self._runner.run(asked.query)
+        made = await asyncio.to_thread(
             make_answer,
             answer.body,
             answer.form,
@@ -82,23 +107,14 @@ class _Door:
             asked.query_id or secrets.token_hex(16),
             asked.takes_gzip,
         )
+        return self._unread.hold(made)
 
     async def _describe_server(self) -> tuple[str, str]:
         if self._server is None:
-            answer = await self._run(FreeQuery("SELECT version(), timezone()"))
+            answer = await self._runner.run(FreeQuery("SELECT version(), timezone()"))
             version, _, timezone = answer.body.decode().strip().partition("\t")
             self._server = version, timezone
         return self._server
-
-    async def _run(self, query: FreeQuery) -> FreeAnswer:
-        if self._num_waiting >= _MAX_WAITING:
-            raise BusyError("Too many queries wait already.", 5.0)
-        self._num_waiting += 1
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._executor, self._queries.answer, query)
-        finally:
-            self._num_waiting -= 1
 
     def _check_password(self, request: Request) -> None:
         passwords = _list_passwords(request.headers, request.query_params)

@@ -413,6 +413,30 @@ def test_a_full_disk_costs_the_record_that_does_not_fit_and_no_other(tmp_path: P
     spool.close()
 
 
+def test_too_many_open_files_refuse_for_a_while_and_cost_nothing(tmp_path: Path) -> None:
+    code = (
+        "import os, resource, sys; from pathlib import Path; from longpole.spool import *\n"
+        "spool = Spool(Path(sys.argv[1])); spool.append(b'one'); spool.sync()\n"
+        "spool.append(b'two')\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)); taken = []\n"
+        "try:\n"
+        "    while True: taken.append(os.dup(0))\n"
+        "except OSError: pass\n"
+        "for use in (spool.sync, lambda: spool.read(0, 9, 99)):\n"
+        "    try: use()\n"
+        "    except SpoolError as error: print(error, repr(spool.failure))\n"
+        "for fd in taken: os.close(fd)\n"
+        "spool.sync(); print([record.payload for record in spool.read(0, 9, 99)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    sync, read, payload = done.stdout.splitlines()
+    assert sync == read == f"{tmp_path} cannot be used: Too many open files ''"
+    assert payload == "[b'one', b'two']"
+
+
 def test_after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(b"durable")

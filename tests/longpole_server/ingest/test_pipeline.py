@@ -1,6 +1,6 @@
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from longpole_server.errors import BadRequestError, BusyError, StoreError
 from longpole_server.ingest.entry import JournalEntry
 from longpole_server.ingest.journal import Journal
 from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.ingest.signals import Signal
 from longpole_server.model.records import Records
 from support.otlp_pipeline import EchoNormalizer, RecordingWriter, running_pipeline
 
@@ -339,3 +340,39 @@ def test_ranges_end_at_the_size_bound(tmp_path: Path) -> None:
 
     assert len(writer.bodies) == 10
     assert max(len(batch) for batch in writer.batches.values()) <= 2
+
+
+class BrokenTogether(EchoNormalizer):
+    """Fails on many at once, after it has made some of them."""
+
+    def normalize_many(
+        self, signal: Signal, requests: Sequence[tuple[bytes, int]], into: Records
+    ) -> bool:
+        self.normalize(signal, b"half", 0, into)
+        raise RuntimeError("a defect")
+
+
+def test_a_defect_in_reading_many_at_once_loses_and_repeats_none(tmp_path: Path):
+    writer = RecordingWriter()
+    with running_pipeline(tmp_path, writer, BrokenTogether()) as pipeline:
+        for number in range(5):
+            pipeline.accept("traces", b"%d" % number)
+        assert pipeline.drain(60.0)
+        assert pipeline.stats.num_lost_requests == 0
+    assert writer.bodies == ["0", "1", "2", "3", "4"]
+
+
+def test_a_defect_in_claiming_does_not_end_the_ingest_thread(tmp_path: Path):
+    tries: list[str] = []
+
+    def claim(ids: object, token: str) -> set[str]:
+        tries.append(token)
+        if len(tries) == 1:
+            raise RuntimeError("a defect")
+        return set()
+
+    writer = RecordingWriter()
+    with running_pipeline(tmp_path, writer, claim=claim) as pipeline:
+        pipeline.accept("traces", b"1", "a/b/1")
+        assert pipeline.drain(60.0)
+    assert writer.bodies == ["1"]

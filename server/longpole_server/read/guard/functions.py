@@ -48,6 +48,17 @@ _SYNTAX = frozenset(
 # In a category of those above, or likely to be in another release, but they reach out.
 _REFUSED = frozenset({"file", "reverseDNSQuery", "sleep", "sleepEachRow", "naiveBayesNgrams"})
 
+# Their work grows with the product of their arguments' lengths, or with the square of the rows,
+# and in one step: no limit of time ends it.
+_ENDLESS = frozenset(
+    {
+        "arrayLevenshteinDistance", "arrayLevenshteinDistanceWeighted", "arraySimilarity",
+        "damerauLevenshteinDistance", "editDistance", "editDistanceUTF8", "jaroSimilarity",
+        "jaroWinklerSimilarity", "kolmogorovSmirnovTest", "levenshteinDistance",
+        "levenshteinDistanceUTF8",
+    }
+)  # fmt: skip
+
 _COMBINATORS = (
     "SimpleState", "MergeState", "OrDefault", "Distinct", "Resample", "ForEach", "OrNull",
     "ArgMin", "ArgMax", "Array", "State", "Merge", "Tuple", "Null", "Map", "If",
@@ -120,6 +131,6 @@ class Functions:
 
 
 def _is_safe(function: Function) -> bool:
-    if not function.is_builtin or function.name in _REFUSED:
+    if not function.is_builtin or function.name in _REFUSED | _ENDLESS:
         return False
     return function.categories in _CATEGORIES or function.name in _OTHERS

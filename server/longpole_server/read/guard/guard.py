@@ -36,6 +36,8 @@ SYSTEM_TABLES = frozenset(
         "table_engines", "table_functions", "tables", "time_zones", "zeros",
     }
 )  # fmt: skip
+# Of the system's tables: where on the machine things lie is for those who run it.
+_PLACES = frozenset({"data_path", "data_paths", "metadata_path"})
 _SCHEMA_TABLES = frozenset({"columns", "schemata", "tables"})
 _SCHEMA_DATABASES = frozenset({"information_schema", "INFORMATION_SCHEMA"})
 TABLE_FUNCTIONS = frozenset(
@@ -70,6 +72,7 @@ _FORMAT = re.compile(r"(?P<statement>.*) FORMAT (?P<format>\w+)", re.DOTALL)
 _ODD_NAME = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|``)*`|(?P<odd>`)", re.DOTALL)
 _TREE_TABLE = re.compile(r"TABLE id: \d+, .*?table_name: ([^,]+)")
 _TREE_TABLE_FUNCTION = re.compile(r"TABLE_FUNCTION id: \d+, .*?table_function_name: ([^,]+)")
+_TREE_COLUMN = re.compile(r"COLUMN id: \d+, column_name: ([^,]+)")
 _TREE_FUNCTION = re.compile(r"FUNCTION id: \d+, function_name: ([^,]+)")
 
 
@@ -225,6 +228,8 @@ class Guard:
             elif match := _TREE_TABLE_FUNCTION.match(text):
                 if match[1] not in TABLE_FUNCTIONS:
                     raise _deny(f"table function {match[1]}")
+            elif (match := _TREE_COLUMN.match(text)) and match[1] in _PLACES:
+                raise _deny(f"column {match[1]}", "Name the columns that are wanted instead of *.")
             elif (match := _TREE_FUNCTION.match(text)) and not self._functions.permits_resolved(
                 match[1]
             ):
@@ -273,7 +278,7 @@ def _unquote(name: str) -> str:
     return name.strip("`")
 
 
-def _deny(what: str) -> QueryRefusedError:
+def _deny(what: str, hint: str = "") -> QueryRefusedError:
     return QueryRefusedError(
-        f"Not enough privileges: {what} is not open to queries.", ACCESS_DENIED
+        f"Not enough privileges: {what} is not open to queries.", ACCESS_DENIED, hint
     )
