@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from longpole.spool import Spool, SpoolError, SpoolLockedError
 from longpole_server.access_parts import may_ask_sql, open_door
 from longpole_server.api.application import ApiParts, create_api
+from longpole_server.api.head import HeadMiddleware
 from longpole_server.api.login import Door
 from longpole_server.api.own_state import OwnMetric
 from longpole_server.api.security_headers import SecurityHeadersMiddleware
@@ -257,6 +258,7 @@ def _build(
     _mount_dashboards(api, service)
     # Outside of what refuses: a refusal is an answer like any other.
     api.add_middleware(SecurityHeadersMiddleware)
+    api.add_middleware(HeadMiddleware)
     return Application(
         api=api,
         front=OtlpFirst(otlp_routes, api),

@@ -88,6 +88,26 @@ def test_the_stranger_is_refused_at_every_route(application: Application, client
             assert status in {OPEN.get((method, path), 401), 403}, (method, path)
 
 
+def test_a_head_is_that_of_the_page(client: TestClient):
+    for path in ("/api/v1/health", "/login", "/clickhouse/ping"):
+        got, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b"")
+        assert head.headers["content-type"] == got.headers["content-type"]
+    assert client.head("/api/v1/runs").status_code == 401
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
+def test_another_method_is_refused_and_says_which_would_do(
+    client: TestClient, access_file: Path, method: str
+):
+    headers = bearer(add_token(access_file, "admin"))
+    wait_until(lambda: client.get("/api/v1/runs", headers=headers).status_code == 200)
+    for path, allowed in (("/api/v1/runs", "GET"), ("/v1/traces", "POST"), ("/metrics", "GET")):
+        refused = client.request(method, path, headers=headers)
+        assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+    assert client.request(method, "/api/v1/none", headers=headers).status_code == 404
+
+
 def test_the_stranger_is_refused_at_every_websocket(application: Application, client: TestClient):
     paths = [route.path for route in application.api.routes if isinstance(route, WebSocketRoute)]
     assert "/_dash-ws-callback" in paths

@@ -9,12 +9,22 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 TEXT = "text/plain; charset=utf-8"
+FROM_A_PAGE = "nothing is taken from web pages"
+_PAGE_HEADERS = frozenset({b"origin", b"sec-fetch-site"})
 
 
 def read_peer(scope: MutableMapping[str, Any]) -> Peer:
     """Return host and port of the other end, None when the server does not say."""
     client = scope.get("client")
     return None if client is None else (str(client[0]), int(client[1]))
+
+
+def is_of_a_page(scope: MutableMapping[str, Any]) -> bool:
+    """Tell whether a web page in somebody's browser asks: it says where it is from.
+
+    Nobody is asked for credentials here, and any page may make a browser on this machine send.
+    """
+    return any(name in _PAGE_HEADERS for name, _ in scope.get("headers", ()))
 
 
 async def respond_text(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:

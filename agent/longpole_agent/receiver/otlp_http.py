@@ -12,7 +12,15 @@ from typing import Any
 from longpole.spool import SpoolError
 from longpole_agent.batch import JSON, PROTOBUF, SIGNALS, Signal
 from longpole_agent.errors import BusyError, MalformedError
-from longpole_agent.receiver.answers import Receive, Send, read_peer, respond, respond_text
+from longpole_agent.receiver.answers import (
+    FROM_A_PAGE,
+    Receive,
+    Send,
+    is_of_a_page,
+    read_peer,
+    respond,
+    respond_text,
+)
 from longpole_agent.receiver.compression import BodyTooLargeError, DamagedBodyError, check_gzip
 from longpole_agent.receiver.room import Reservation, Room
 from longpole_agent.receiver.stamping import Peer, Stamp
@@ -93,6 +101,9 @@ class OtlpHttpApp:
             return
         if method != "POST":
             await respond_text(send, 405, "OTLP is sent with POST", (b"allow", b"POST"))
+            return
+        if is_of_a_page(scope):
+            await respond_text(send, 403, FROM_A_PAGE)
             return
         headers = _read_headers(scope)
         media_type = headers.get("content-type", "").split(";", 1)[0].strip().lower()

@@ -11,7 +11,15 @@ from typing import Any, cast
 
 from longpole.conventions.rl_insight import JOB_LABEL
 from longpole_agent.peers import Peers
-from longpole_agent.receiver.answers import Receive, Send, read_peer, respond, respond_text
+from longpole_agent.receiver.answers import (
+    FROM_A_PAGE,
+    Receive,
+    Send,
+    is_of_a_page,
+    read_peer,
+    respond,
+    respond_text,
+)
 from longpole_agent.receiver.stamping import Peer
 from longpole_agent.targets import REGISTER_PATH
 
@@ -69,6 +77,9 @@ class RlInsightDoor:
     ) -> None:
         if scope["method"] != "POST":
             await respond_text(send, 405, "pages are registered with POST", (b"allow", b"POST"))
+            return
+        if is_of_a_page(scope):
+            await respond_text(send, 403, FROM_A_PAGE)
             return
         body = await _read_body(receive)
         if body is None:

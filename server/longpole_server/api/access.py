@@ -32,10 +32,11 @@ OPEN_PATHS = frozenset(
         "/v1/traces", "/v1/metrics", "/v1/logs",
     }
 )  # fmt: skip
-# What agents and RL-Insight's client ask and tell, who send alone.
-_SENDER_PATHS = frozenset(
-    {"/api/v1/services", "/api/v1/prometheus/targets", "/api/v1/scrape-targets", "/metrics"}
-)
+# Nothing is told there of any run.
+_COMMON_PATHS = frozenset({"/api/v1/services", "/metrics"})
+# What agents and RL-Insight's client ask and tell, who send alone. Pages are scraped for all: who
+# registers one chooses where agents connect, and who asks for them takes them over.
+_SENDER_PATHS = frozenset({"/api/v1/prometheus/targets", "/api/v1/scrape-targets"})
 _ADMIN_PATHS = frozenset({"/api/v1/audit"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY_VIOLATION = 1008
@@ -180,9 +181,9 @@ class Refusal:
 def check_role(principal: Principal, scope: Scope) -> Refusal | None:
     """Return why a known principal may not ask for this, None when they may."""
     path, method = scope["path"], scope.get("method", "GET")
-    if path in _SENDER_PATHS:
+    if path in _COMMON_PATHS:
         return None
-    if path.startswith("/api/v1/import"):
+    if path in _SENDER_PATHS or path.startswith("/api/v1/import"):
         may = principal.may_send and principal.projects is None
     elif path in _ADMIN_PATHS:
         may = principal.may_change and principal.projects is None

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Receive, Scope, Send
 
 from longpole import __version__
 from longpole_server.api.access import AccessMiddleware
@@ -99,7 +99,7 @@ def create_api(parts: ApiParts) -> FastAPI:
         api.router.routes.extend(create_login_routes(parts.door))
         api.include_router(create_asker_router(parts.door.audit), prefix=PREFIX)
     api.include_router(create_own_metrics_router(parts.collect_metrics))
-    api.include_router(_create_unknown_router(tuple(api.routes)))
+    api.router.routes.extend(_create_unknown_routes(tuple(api.routes)))
     if parts.door is not None:
         api.add_middleware(
             AccessMiddleware,
@@ -109,31 +109,33 @@ def create_api(parts: ApiParts) -> FastAPI:
     return api
 
 
-def _list_methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
-    """Return the methods that a path takes, none where there is no such path."""
-    scope = dict(request.scope)
-    found: list[str] = []
-    for method in _METHODS:
-        scope["method"] = method
-        if any(route.matches(scope)[0] is Match.FULL for route in routes):
-            found.append(method)
-    return found
+class _UnknownPath:
+    """Answers what nothing else under a prefix does, whatever the method.
 
+    Args:
+        known: The routes before it.
+    """
 
-def _create_unknown_router(known: Sequence[BaseRoute]) -> APIRouter:
-    """Return routes that answer what nothing else under these paths does."""
-    router = APIRouter()
+    def __init__(self, known: Sequence[BaseRoute]) -> None:
+        self._known = known
 
-    async def refuse_unknown(request: Request) -> None:
-        allowed = _list_methods(known, request)
+    async def __call__(self, scope: Scope, _: Receive, __: Send) -> None:
+        """Refuse: with 405 where another method would do, else with 404."""
+        allowed = [method for method in _METHODS if self._takes(scope, method)]
         if allowed:
-            message = f"{request.method} is no method of this path"
+            message = f"{scope['method']} is no method of this path"
             raise HTTPException(405, message, {"Allow": ", ".join(allowed)})
         raise HTTPException(404)
 
-    for path in ("/api", "/v1", "/clickhouse"):
-        router.add_api_route(path, refuse_unknown, methods=_METHODS, include_in_schema=False)
-        router.add_api_route(
-            f"{path}/{{rest:path}}", refuse_unknown, methods=_METHODS, include_in_schema=False
-        )
-    return router
+    def _takes(self, scope: Scope, method: str) -> bool:
+        asked = {**scope, "method": method}
+        return any(route.matches(asked)[0] is Match.FULL for route in self._known)
+
+
+def _create_unknown_routes(known: Sequence[BaseRoute]) -> list[Route]:
+    refuse = _UnknownPath(known)
+    return [
+        Route(path, refuse)
+        for prefix in ("/api", "/v1", "/clickhouse")
+        for path in (prefix, f"{prefix}/{{rest:path}}")
+    ]

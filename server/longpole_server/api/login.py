@@ -125,9 +125,9 @@ class _SigningIn:
         keys = (f"address/{peer.address}", f"name/{name}") if name else (f"address/{peer.address}",)
         wait_s = self._attempts.wait_s(*keys)
         if wait_s > 0:
-            self._audit.record(
-                name, "session.begin", "", "refused: too many attempts", peer.address
-            )
+            if self._attempts.is_news(*keys):
+                outcome = "refused: too many attempts"
+                self._audit.record(name, "session.begin", "", outcome, peer.address)
             page = self._show(target, "Too many attempts. Try again in some minutes.", 429)
             page.headers["Retry-After"] = str(max(1, round(wait_s)))
             return page

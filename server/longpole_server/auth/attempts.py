@@ -29,6 +29,8 @@ class FailedAttempts:
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        # When one that has to wait was last told of.
+        self._told: OrderedDict[str, float] = OrderedDict()
 
     def wait_s(self, *keys: str) -> float:
         """Return how long these have to wait before another attempt; 0 for not at all."""
@@ -45,6 +47,27 @@ class FailedAttempts:
                 self._failures.move_to_end(key)
             while len(self._failures) > _MAX_KEYS:
                 self._failures.popitem(last=False)
+
+    def is_news(self, *keys: str) -> bool:
+        """Tell whether it is worth a word that these have to wait: once in a window.
+
+        Who is refused may go on asking as fast as the network carries it, and must not fill with
+        it what others are written down in.
+        """
+        now_s = self._clock_s()
+        with self._lock:
+            waiting = [key for key in keys if self._wait_of(key) > 0]
+            news = [
+                key
+                for key in waiting
+                if now_s - self._told.get(key, -self._window_s) >= self._window_s
+            ]
+            for key in news:
+                self._told[key] = now_s
+                self._told.move_to_end(key)
+            while len(self._told) > _MAX_KEYS:
+                self._told.popitem(last=False)
+            return bool(news)
 
     def forget(self, *keys: str) -> None:
         """Forget the failures of these: they proved who they are."""

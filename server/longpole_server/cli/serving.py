@@ -39,6 +39,8 @@ _REQUEST_THREADS = 8
 # Seconds for requests and websockets to end, then for the journal to be written.
 _GRACE_S = 2
 _DRAIN_S = 2.0
+# A guess costs whoever guesses nothing: programs show no token again and again.
+_SHORT_TOKEN = 16
 # New objects after which the collector looks at the young ones.
 _GC_YOUNG_OBJECTS = 50_000
 
@@ -106,6 +108,11 @@ async def _serve(
     url = local_url(config.host, port_of(listener), is_encrypted=tls is not None)
     if tls is None and not is_loopback(config.host):
         _logger.warning("without TLS tokens pass the network in clear: see --tls-certificate-file")
+    if config.token is not None and len(config.token) < _SHORT_TOKEN:
+        _logger.warning(
+            "the token has fewer than %d characters and may be guessed: `openssl rand -hex 32`",
+            _SHORT_TOKEN,
+        )
     with open_application(config, right.check) as application:
         _calm_garbage_collection()
         application.start()
@@ -251,3 +258,5 @@ def _set_up_logging(form: str) -> None:
     set_up_logging(form, sys.stderr)
     for noisy in ("uvicorn", "dash", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # It warns of every stranger's bytes that are no HTTP, without saying whose.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

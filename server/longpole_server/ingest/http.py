@@ -133,6 +133,9 @@ class _Endpoint:
             return PlainTextResponse(
                 "405 method not allowed, supported: [POST]", 405, {"Allow": "POST"}
             )
+        if request.headers.get("origin") is not None:
+            # A page in somebody's browser, on a name that it made point here. Senders are programs.
+            return PlainTextResponse("403 telemetry is not taken from web pages", 403)
         try:
             body_format = _read_format(request)
         except _UnsupportedError as error:

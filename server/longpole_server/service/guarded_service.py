@@ -190,12 +190,12 @@ class GuardedService:
 
     def register_scrape_targets(self, registration: Registration) -> int:
         """Keep Prometheus pages for agents to scrape."""
-        if not who_asks().principal.may_send:
-            raise ForbiddenError("only who sends telemetry may register pages")
+        _check_sends_for_all("register pages")
         return self._service.register_scrape_targets(registration)
 
     def list_scrape_targets(self, agent: ScrapingAgent) -> Sequence[ScrapeTarget]:
-        """Return the registered pages that an agent is to scrape."""
+        """Return the registered pages that an agent is to scrape; from now theirs."""
+        _check_sends_for_all("ask for pages")
         return self._service.list_scrape_targets(agent)
 
     def _check(self, run_id: str) -> None:
@@ -215,6 +215,12 @@ class GuardedService:
         if gpu.run_id is None or self._sees_run(gpu.run_id):
             return gpu
         return replace(gpu, run_id=None, role=None, how=None)
+
+
+def _check_sends_for_all(what: str) -> None:
+    principal = who_asks().principal
+    if not principal.may_send or principal.projects is not None:
+        raise ForbiddenError(f"only who sends telemetry of all projects may {what}")
 
 
 def _missing(run_id: str) -> NotFoundError:

@@ -206,3 +206,9 @@ async def test_probes_are_told_by_their_status(path: str, value: bool, status: i
     answer = await call(receiver.app, "GET", path)
     assert answer is not None
     assert (answer.status, answer.json) == (status, receiver.health)
+
+
+async def test_nothing_is_taken_from_a_page_in_a_browser() -> None:
+    receiver = Receiver()
+    assert (await receiver.post(origin="http://evil.example")).status == 403
+    assert receiver.stored == []

@@ -89,3 +89,15 @@ async def test_everything_else_is_for_the_receiver(door: Door) -> None:
     answer = await call(door.app, "POST", "/v1/traces", b"x")
     assert answer is not None
     assert answer.body == b"inner"
+
+
+@pytest.mark.parametrize("header", ["origin", "sec-fetch-site"])
+async def test_a_page_in_a_browser_of_this_machine_registers_nothing(
+    door: Door, header: str
+) -> None:
+    body = {"targets": ["10.0.0.7:80"]}
+    headers = {header: "cross-site", "content-type": "text/plain"}
+    answer = await call(door.app, "POST", PATH, json.dumps(body).encode(), headers)
+    assert answer is not None
+    assert answer.status == 403
+    assert door.registered == []

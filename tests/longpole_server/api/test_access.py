@@ -16,6 +16,7 @@ from longpole_server.api.access import AccessMiddleware
 from longpole_server.api.login import Door, create_login_routes
 from longpole_server.api.peers import Proxies, parse_networks
 from longpole_server.auth.attempts import FailedAttempts
+from longpole_server.auth.audit import AuditLog
 from longpole_server.auth.entries import edit_entries
 from longpole_server.service.asking import who_asks
 from support.doors import add_token, add_user, bearer, make_door, sign_in
@@ -179,6 +180,17 @@ def test_wrong_passwords_are_refused_and_then_not_even_tried(open_door: OpenDoor
     assert "set-cookie" not in waiting.headers
 
 
+def test_who_tries_on_does_not_flood_the_audit_log(open_door: OpenDoor, tmp_path: Path):
+    add_user(tmp_path / "access.json", "ana")
+    client = open_door(None, attempts=FailedAttempts(max_failures=2))
+    for _ in range(20):
+        sign_in(client, "", "wrong password")
+    with contextlib.closing(AuditLog(tmp_path / "audit.jsonl")) as log:
+        entries = log.list_newest(100)
+    outcomes = [entry.outcome for entry in reversed(entries)]
+    assert outcomes == ["refused: wrong password"] * 2 + ["refused: too many attempts"]
+
+
 def test_a_password_from_another_site_s_form_is_not_taken(open_door: OpenDoor, tmp_path: Path):
     add_user(tmp_path / "access.json", "ana")
     refused = sign_in(open_door(None), "ana", Origin="https://elsewhere.example")
@@ -218,7 +230,8 @@ def test_tokens_do_what_their_role_says(open_door: OpenDoor, tmp_path: Path):
         ("DELETE", "/api/v1/silences/x"): (403, 403, 200, 200),
         ("POST", "/api/v1/import"): (200, 403, 200, 403),
         ("GET", "/api/v1/audit"): (403, 403, 200, 403),
-        ("GET", "/api/v1/scrape-targets"): (200, 200, 200, 200),
+        ("GET", "/api/v1/scrape-targets"): (200, 403, 200, 403),
+        ("POST", "/api/v1/prometheus/targets"): (200, 403, 200, 403),
         ("GET", "/metrics"): (200, 200, 200, 200),
     }
     for (method, path), statuses in asked.items():

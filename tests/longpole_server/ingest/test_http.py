@@ -338,3 +338,8 @@ def test_a_large_body_is_judged_like_a_small_one(tmp_path: Path) -> None:
         assert pipeline.drain(60)
     (block,) = [block for block in writer.records.blocks if block.kind == "raw_spans"]
     assert block.num_rows == 40
+
+
+def test_nothing_is_taken_from_a_page_in_a_browser(client: Client) -> None:
+    assert client.send(headers={"origin": "http://server"}).status_code == 403
+    assert client.num_written == 0

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from longpole_server.errors import ForbiddenError, NotFoundError, ServerError
+from longpole_server.model.discovery import Registration, ScrapingAgent
 from longpole_server.model.principal import Principal
 from longpole_server.service.asking import Asker, asking_as, what_is_seen
 from longpole_server.service.guarded_service import GuardedService
@@ -169,3 +170,13 @@ def test_what_is_remembered_is_shared_by_those_who_see_the_same():
     with asking(ONE):
         assert what_is_seen() != everything
     assert what_is_seen() == everything
+
+
+@pytest.mark.parametrize("principal", [ONE, ALL, ADMIN_OF_ONE])
+def test_pages_are_those_who_send_for_all(guarded: GuardedService, principal: Principal):
+    """An agent takes pages over by asking, and connects where who registers them says."""
+    with asking(principal):
+        with pytest.raises(ForbiddenError):
+            guarded.list_scrape_targets(ScrapingAgent("node-1"))
+        with pytest.raises(ForbiddenError):
+            guarded.register_scrape_targets(Registration("job", (("10.0.0.7:80", {}),)))
