@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8470
 # The real trainers that are tested, each in an environment of its own.
-TRAINERS ?= trl verl vllm
+TRAINERS ?= loggers trl verl vllm
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ test: install $(VENV)/.deploy ## everything the tests need, then all tests and c
 search: install ## the property tests on examples drawn anew
 	$(BIN)/pytest -m hypothesis --hypothesis-profile search --numprocesses auto --maxprocesses 4
 
-trainers: install ## whole trainings of verl and TRL against this project (TRAINERS="trl": one of them; 2 GB each)
+trainers: install ## whole trainings of verl and TRL, vLLM and loggers against this project (TRAINERS="trl": one of them; 2 GB each)
 	PYTHONPATH=tests $(BIN)/python tests/trainers/prepare.py $(TRAINERS)
 	$(BIN)/pytest tests/trainers
 

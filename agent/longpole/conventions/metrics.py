@@ -42,6 +42,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "reward/avg_raw_reward",
             "rollout/reward",
             "reward",
+            "scores",
         ),
     ),
     MetricKind(
@@ -58,6 +59,8 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "policy/policy_kl",
             "loss/avg_kl",
             "ppo_actor/kl_rewards/avg",
+            "objective/kl2_avg",
+            "objective/kl_avg",
         ),
     ),
     MetricKind(
@@ -87,6 +90,10 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "generate/avg_num_tokens",
             "train/gen_tokens_per_sample/mean",
             "train/mean_gen_tokens_per_sample",
+            "val/sequence_lengths",
+            # First versions of TRL, and OpenRLHF before it logged rollouts apart.
+            "completion_length",
+            "response_length",
         ),
     ),
     MetricKind(
@@ -100,6 +107,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "tokens/response_length/max",
             "generate/max_num_tokens",
             "train/gen_tokens_per_sample/max",
+            "val/sequence_lengths_max",
         ),
     ),
     MetricKind(
@@ -112,6 +120,8 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "rollout/truncated_rate",
             "completions/clipped_ratio",
             "train/truncation_rate",
+            "val/truncated_completion_fraction",
+            "val/stop_rate",
         ),
         healthy=(None, 0.25),
     ),
@@ -127,6 +137,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "ppo_actor/update/clip_ratio/avg",
             "policy/loss_metrics/clip_ratio",
             "actor/ppo_ratio_clipfrac",
+            "policy/clipfrac_avg",
         ),
         healthy=(None, 0.50),
     ),
@@ -145,6 +156,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "critic/entropy/mean",
             "ppo_actor/update/entropy/avg",
             "entropy/all/mean",
+            "policy/entropy_avg",
         ),
     ),
     MetricKind(
@@ -170,6 +182,7 @@ METRIC_KINDS: tuple[MetricKind, ...] = (
             "train/total_num_tokens",
             "progress/tokens",
             "ppo_actor/n_tokens",
+            "val/num_step_tokens",
         ),
     ),
     MetricKind("tokens_prompt", "tokens", "prompt tokens", ("progress/input_tokens",)),
@@ -304,6 +317,7 @@ CONVERSIONS: Mapping[str, Conversion] = MappingProxyType(
         "trainer_mfu_percent": _PERCENT,
         "dynamic_filtering_pass_rate": Conversion(-0.01, 1.0, "percent kept"),
         "async/keep_rate": Conversion(-1.0, 1.0, "fraction kept"),
+        "val/stop_rate": Conversion(-1.0, 1.0, "fraction that ended by itself"),
     }
 )
 # Aliases that another framework uses for something else: not read beside that one's names.

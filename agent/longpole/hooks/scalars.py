@@ -1,4 +1,4 @@
-"""Scalars of any trainer, from the logger it already calls: wandb, TensorBoard, MLflow, swanlab.
+"""Scalars of any trainer, from its logger: wandb, TensorBoard, MLflow, swanlab or trackio.
 
 What is wrapped is each library's class, so that it does not matter in which order a program imports
 and how it calls them. The library does its own work first; ours never raises.
@@ -7,6 +7,7 @@ and how it calls them. The library does its own work first; ours never raises.
 import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -15,10 +16,16 @@ from longpole.hooks.late_imports import LateImports
 
 _log = logging.getLogger(__name__)
 
+# open-instruct's own count, trusted more than its calls: these count episodes.
+_OWN_STEP = "training_step"
 # Metrics that name the step where the call does not, in the order they are trusted.
 _STEP_KEYS = ("trainer/global_step", "train/global_step", "global_step", "training/global_step")
-# What a logger calls its project and its run.
-_NAMES = ("project", "name")
+# Where loggers keep the names of project and run: wandb and trackio, swanlab now, swanlab before.
+_PROJECT = (("project",), ("_ctx", "config", "settings", "project", "name"))
+_PROJECT_BEFORE = (("public", "project_name"),)
+_NAME = (("name",), ("public", "experiment_name"))
+# Where writers of TensorBoard keep their folder.
+_FOLDERS = ("log_dir", "logdir")
 
 _watcher = LateImports("autolog")
 
@@ -40,37 +47,38 @@ def watch_loggers() -> None:
 
 
 def _watch_wandb(module: ModuleType) -> None:
-    _wrap(module, "Run", "log", _log_wandb)
+    _wrap(module, "Run", "log", _log_mapping)
 
 
-def _log_wandb(
-    run: object,
-    count: object,
-    data: object = None,
-    step: object = None,
-    commit: object = None,
-    *_: object,
-    **__: object,
+def _log_mapping(
+    run: object, count: object, data: object = None, step: object = None, *_: object, **__: object
 ) -> None:
     if isinstance(data, Mapping):
         _record(run, cast("Mapping[str, object]", data), step, count)
 
 
 def _watch_tensorboard(module: ModuleType) -> None:
-    _wrap(module, "SummaryWriter", "add_scalar", _log_tensorboard)
+    _wrap_add_scalar(module.__dict__["SummaryWriter"])
     _wrap(module, "SummaryWriter", "add_scalars", _log_tensorboard_group)
 
 
-def _log_tensorboard(
-    writer: object,
-    _count: object,
-    tag: object,
-    scalar_value: object,
-    global_step: object = None,
-    *_: object,
-    **__: object,
-) -> None:
-    _record(writer, {str(tag): scalar_value}, global_step)
+def _wrap_add_scalar(writer: Any) -> None:
+    """Let a writer's values be recorded by a short way: it is called for each of them."""
+    original = writer.add_scalar
+
+    @wraps(original)
+    def recorded(
+        self: Any, tag: Any, scalar_value: Any, global_step: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        answer = original(self, tag, scalar_value, global_step, *args, **kwargs)
+        try:
+            if not taking.record_value(global_step, tag, scalar_value):
+                _record(self, {str(tag): scalar_value}, global_step)
+        except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
+            _log.debug("longpole: %r", error)
+        return answer
+
+    writer.add_scalar = recorded
 
 
 def _log_tensorboard_group(
@@ -104,45 +112,101 @@ def _log_mlflow(
     *_: object,
     **__: object,
 ) -> None:
-    _record(client, {str(key): value}, step)
+    _record(_MlflowRun(client, run_id), {str(key): value}, step)
 
 
 def _log_mlflow_batch(
     client: object, _count: object, run_id: object, metrics: Any = (), *_: object, **__: object
 ) -> None:
+    run = _MlflowRun(client, run_id)
     for metric in metrics or ():
-        _record(client, {str(metric.key): metric.value}, getattr(metric, "step", None))
+        _record(run, {str(metric.key): metric.value}, getattr(metric, "step", None))
+
+
+class _MlflowRun:
+    """The names of a run, which MLflow's client asks its server for: once, for the first record."""
+
+    def __init__(self, client: Any, run_id: object) -> None:
+        self._client = client
+        self._run_id = run_id
+
+    @property
+    def name(self) -> object:
+        return self._client.get_run(self._run_id).info.run_name
+
+    @property
+    def project(self) -> object:
+        experiment_id = self._client.get_run(self._run_id).info.experiment_id
+        return self._client.get_experiment(experiment_id).name
 
 
 def _watch_swanlab(module: ModuleType) -> None:
     owner = "SwanLabRun" if hasattr(module, "SwanLabRun") else "Run"
-    _wrap(module, owner, "log", _log_swanlab)
+    _wrap(module, owner, "log", _log_mapping)
 
 
-def _log_swanlab(
-    run: object, _count: object, data: object = None, step: object = None, *_: object, **__: object
+def _watch_trackio(module: ModuleType) -> None:
+    _wrap(module, "Run", "log", _log_trackio, count="_next_step")
+
+
+def _log_trackio(
+    run: object, count: object, metrics: object, step: object = None, *_: object, **__: object
 ) -> None:
-    if isinstance(data, Mapping):
-        _record(run, cast("Mapping[str, object]", data), step)
+    _log_mapping(run, count, metrics, step)
 
 
 def _record(logger: object, scalars: Mapping[str, object], *steps: object) -> None:
     """Record scalars under the first step that is known; without one nobody could place them."""
     named = next((scalars[key] for key in _STEP_KEYS if key in scalars), None)
     first, *others = steps
-    for step in (first, named, *others):
+    for step in (scalars.get(_OWN_STEP), first, named, *others):
         if isinstance(step, int | float) and not isinstance(step, bool):
             taking.record("", int(step), scalars, lambda: _declare(logger))
             return
 
 
 def _declare(logger: object) -> Mapping[str, Any]:
-    named = {name: getattr(logger, name, None) for name in _NAMES}
-    return {name: value for name, value in named.items() if isinstance(value, str) and value}
+    folder = _read_text(logger, *((name,) for name in _FOLDERS))
+    if folder is not None:
+        # As verl and others name it: `.../project/run`.
+        path = Path(folder).absolute()
+        return {"project": path.parent.name or None, "name": path.name or None}
+    return {
+        "project": _read_text(logger, *_PROJECT, *_PROJECT_BEFORE),
+        "name": _read_text(logger, *_NAME),
+    }
 
 
-def _wrap(module: ModuleType, owner: str, method: str, record: Callable[..., None]) -> None:
-    """Let a method's calls be recorded after it did its work."""
+def _read_text(logger: object, *paths: tuple[str, ...]) -> str | None:
+    """Return the first text that lies under one of several paths."""
+    for path in paths:
+        value: Any = logger
+        try:
+            for name in path:
+                value = getattr(value, name, None)
+        except Exception:  # noqa: BLE001, S112 - a foreign property may raise anything
+            continue
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _wrap(
+    module: ModuleType,
+    owner: str,
+    method: str,
+    record: Callable[..., None],
+    count: str = "step",
+) -> None:
+    """Let a method's calls be recorded after it did its work.
+
+    Args:
+        module: Where its class is.
+        owner: The class.
+        method: The method.
+        record: Takes the logger, its count, and the method's arguments.
+        count: What the logger calls its own count.
+    """
     kind: Any = module.__dict__[owner]
     original = getattr(kind, method, None)
     if original is None:
@@ -151,10 +215,10 @@ def _wrap(module: ModuleType, owner: str, method: str, record: Callable[..., Non
     @wraps(original)
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
         # The logger's own count, before this call moves it on.
-        count = getattr(self, "step", None)
+        before = getattr(self, count, None)
         answer = original(self, *args, **kwargs)
         try:
-            record(self, count, *args, **kwargs)
+            record(self, before, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the trainer must not see any failure of ours
             _log.debug("longpole: %r", error)
         return answer
@@ -169,4 +233,5 @@ _WATCHED: Mapping[str, Callable[[ModuleType], None]] = {
     "mlflow.tracking.client": _watch_mlflow,
     "swanlab.data.run.main": _watch_swanlab,
     "swanlab.sdk.internal.run": _watch_swanlab,
+    "trackio.run": _watch_trackio,
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import longpole
-from longpole.recording import is_recording
+from longpole.recording import is_recording, log_value
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +54,17 @@ def record(
     open_session(declare)
     if is_recording():
         longpole.log(step, scalars)
+
+
+def record_value(step: object, name: object, value: object) -> bool:
+    """Record one value that a logger is told, where nothing is to be found out or opened.
+
+    Returns:
+        Whether nothing is left to do.
+    """
+    if _State.taken_by:
+        return True
+    return type(step) is int and type(name) is str and log_value(step, name, value)
 
 
 def open_session(declare: Callable[[], Mapping[str, Any]]) -> None:

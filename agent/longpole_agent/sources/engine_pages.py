@@ -27,6 +27,8 @@ _POOL_LABELS = frozenset({"num_gpu_blocks", "block_size", "engine", "model_name"
 _MAX_LABEL_CHARS = 200
 # What tells engines of one page apart.
 _ENGINE_LABELS = ("worker_addr", "engine_type", "dp_rank", "engine")
+# So do these where a page shows several of one: Ray's page of a node, a server of several models.
+_SHARED_PAGE_LABELS = ("ReplicaId", "WorkerId", "model_name")
 
 
 def make_engine_points(
@@ -43,17 +45,19 @@ def make_engine_points(
         ts_ns: The points' time.
     """
     points: list[Point] = []
-    resources: dict[str, Attributes] = {}
+    resources: dict[tuple[str, str], Attributes] = {}
     read = list(samples)
     found = [sample for sample in read if sample is not None]
     num_left_out = len(read) - len(found)
-    first_ranks = _find_first_ranks(found)
+    shared_by = _find_shared(found)
+    first_ranks = _find_first_ranks(found, shared_by)
     for sample in map(_keep_pool, found):
         match = _ENGINE.fullmatch(sample.name)
         is_left_out = sample.name.endswith(_LEFT_OUT) and not _POOL.fullmatch(sample.name)
         if match is None or is_left_out or not math.isfinite(sample.value):
             continue
-        if _is_copy(sample, first_ranks):
+        part = _read_label(sample, shared_by)
+        if _is_copy(sample, part, first_ranks):
             continue
         if len(points) >= MAX_SERIES or any(
             len(value) > _MAX_LABEL_CHARS for _, value in sample.labels
@@ -61,9 +65,9 @@ def make_engine_points(
             num_left_out += 1
             continue
         engine = match[1]
-        resource = resources.get(engine)
+        resource = resources.get((engine, part))
         if resource is None:
-            resource = resources[engine] = _make_resource(engine, target, job)
+            resource = resources[engine, part] = _make_resource(engine, part, target, job)
         kind = "counter" if sample.is_cumulative else "gauge"
         points.append(Point(sample.name, "", kind, ts_ns, sample.value, sample.labels, resource))
     return points, num_left_out
@@ -76,7 +80,31 @@ def _keep_pool(sample: Sample) -> Sample:
     return replace(sample, labels=tuple(each for each in sample.labels if each[0] in _POOL_LABELS))
 
 
-def _find_first_ranks(samples: Iterable[Sample]) -> dict[tuple[str, ...], tuple[int, int]]:
+def _find_shared(samples: Iterable[Sample]) -> str:
+    """Return the label that tells the engines apart that share a page, "" where none does.
+
+    A router's page says which engine it means.
+    """
+    seen: dict[str, set[str]] = {name: set() for name in _SHARED_PAGE_LABELS}
+    for sample in samples:
+        labels = dict(sample.labels)
+        if _ENGINE.fullmatch(sample.name) is None or "worker_addr" in labels:
+            continue
+        for name in seen:
+            if name in labels:
+                seen[name].add(labels[name])
+    return next((name for name, values in seen.items() if len(values) > 1), "")
+
+
+def _read_label(sample: Sample, name: str) -> str:
+    """Return what comes behind the replica's name, of a model's the last part."""
+    value = dict(sample.labels).get(name, "") if name else ""
+    return value.rpartition("/")[2]
+
+
+def _find_first_ranks(
+    samples: Iterable[Sample], shared_by: str
+) -> dict[tuple[str, ...], tuple[int, int]]:
     """Return the first rank of each engine of a page.
 
     Ranks of tensor and pipeline parallelism repeat what the first one says. With data parallel
@@ -86,14 +114,14 @@ def _find_first_ranks(samples: Iterable[Sample]) -> dict[tuple[str, ...], tuple[
     for sample in samples:
         rank = _read_rank(sample)
         if rank is not None:
-            engine = _read_engine(sample)
+            engine = _read_engine(sample, _read_label(sample, shared_by))
             first[engine] = min(rank, first.get(engine, rank))
     return first
 
 
-def _is_copy(sample: Sample, first: dict[tuple[str, ...], tuple[int, int]]) -> bool:
+def _is_copy(sample: Sample, part: str, first: dict[tuple[str, ...], tuple[int, int]]) -> bool:
     rank = _read_rank(sample)
-    return rank is not None and rank != first[_read_engine(sample)]
+    return rank is not None and rank != first[_read_engine(sample, part)]
 
 
 def _read_rank(sample: Sample) -> tuple[int, int] | None:
@@ -105,9 +133,9 @@ def _read_rank(sample: Sample) -> tuple[int, int] | None:
     return pipeline, tensor
 
 
-def _read_engine(sample: Sample) -> tuple[str, ...]:
+def _read_engine(sample: Sample, part: str) -> tuple[str, ...]:
     labels = dict(sample.labels)
-    return tuple(labels.get(name, "") for name in _ENGINE_LABELS)
+    return part, *(labels.get(name, "") for name in _ENGINE_LABELS)
 
 
 def name_replica(target: Target) -> str:
@@ -118,7 +146,7 @@ def name_replica(target: Target) -> str:
     return replica or target.address
 
 
-def _make_resource(engine: str, target: Target, job: str) -> Attributes:
+def _make_resource(engine: str, part: str, target: Target, job: str) -> Attributes:
     named = (
         (RUN_ID, target.label("run")),
         (LEGACY_PROJECT, target.label(LEGACY_PROJECT)),
@@ -127,6 +155,6 @@ def _make_resource(engine: str, target: Target, job: str) -> Attributes:
     )
     return (
         (SERVICE_NAME, engine),
-        (SERVICE_INSTANCE_ID, name_replica(target)),
+        (SERVICE_INSTANCE_ID, "/".join(filter(None, (name_replica(target), part)))),
         *((key, value) for key, value in named if value),
     )

@@ -10,11 +10,12 @@ _MODE_OF_PREFIX = (
     ("timing_s/generate_async", "one_step_off"),
     ("timing_s/sync_rollout_weights", "one_step_off"),
     ("separate_async/", "separate_async"),
-    ("timing_s/switch_to_trainer", "separate_async"),
+    ("timing_s/switch_", "separate_async"),
     ("timing/wait_for_generation_buffer", "separate_async"),
     ("timing/train/exposed_generation", "separate_async"),
     ("time/wait_for_batch", "separate_async"),
     ("time/trainer_waiting_for_data", "separate_async"),
+    ("time/trainer_idle_waiting_for_inference", "separate_async"),
     ("queue_wait_time_s", "separate_async"),
 )
 

@@ -332,13 +332,21 @@ OPEN_INSTRUCT = Scheme(
         "time/",
         {
             "trainer_waiting_for_data": _WAIT,
+            "trainer_idle_waiting_for_inference": _WAIT,
             "training": Timer(stages.UPDATE_ACTOR),
             "weight_sync": _SYNC,
             "health_check": _PREPARE,
             "saving": _CHECKPOINT,
         },
     ),
-    nested=("time/weight_sync_", "time/group_generation_", "time/generation_waiting_for_trainer"),
+    nested=(
+        "time/weight_sync_",
+        "time/group_generation_",
+        "time/generation_waiting_for_trainer",
+        "time/generation_idle_waiting_for_trainer",
+        # Of the engines, beside the training.
+        "time/getting_response",
+    ),
 )
 
 RLINF = Scheme(

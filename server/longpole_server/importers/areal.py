@@ -11,6 +11,8 @@ from longpole_server.importers.rows import Row, clean_row, read_time_ns
 
 NEEDLE = b"Train step "
 _STEP = re.compile(r"Train step (\d{1,10})/(\d{1,10}) done")
+# Of the grids that tabulate draws; of one made of letters the border below looks like the others.
+_SIDES, _LAST_BORDERS = "│┃|", ("╘", "╰", "└", "┗")
 _MAX_ROWS = 4096
 _MAX_SENDERS = 64
 
@@ -67,17 +69,21 @@ class _Table:
     def take(self, row: Row, summary: LogSummary) -> bool:
         """Add a row; return whether it closes the table."""
         text = self.rest + row.text.strip()
-        if text.startswith("╘"):
+        if text.startswith(_LAST_BORDERS):
             self.rest, self.is_closed = "", True
             return True
-        if not text.startswith("│") or self.num_rows > _MAX_ROWS:
+        if text.startswith("+-") and not self.rest:
+            self.is_closed = True
             return False
-        if not text.endswith("│"):
+        side = text[:1]
+        if not side or side not in _SIDES or self.num_rows > _MAX_ROWS:
+            return False
+        if not text.endswith(side):
             self.rest = text
             return False
         self.rest, self.is_closed = "", False
         self.num_rows += 1
-        cells = [cell.strip() for cell in text.strip("│").split("│")]
+        cells = [cell.strip() for cell in text.strip(side).split(side)]
         for name, value in zip(cells[::2], cells[1::2], strict=False):
             self._add(name, value, summary)
         return False

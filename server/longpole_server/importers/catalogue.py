@@ -97,6 +97,7 @@ _NEMO_CONSOLE = (
     *_NEMO_TIMERS,
     "timing/validation/total_validation_time",
     *("train/reward", "train/mean_gen_tokens_per_sample", "train/gen_kl_error"),
+    *("train/buffer_size", "train/avg_trajectory_age"),
     *_under("performance/", "tokens_per_sec_per_gpu", "train_fp_utilization"),
 )
 _NEMO_TRACKERS = (
@@ -104,7 +105,7 @@ _NEMO_TRACKERS = (
     *_under(
         "train/",
         *("kl_penalty", "policy_kl_error", "approx_entropy", "grad_norm", "total_num_tokens"),
-        *("truncation_rate", "gen_tokens_per_sample/max", "buffer_size", "avg_trajectory_age"),
+        *("truncation_rate", "gen_tokens_per_sample/max"),
     ),
 )
 _AREAL_TIMERS = _under(
@@ -181,6 +182,21 @@ _PRIME_ORCHESTRATOR = (
     *_under("progress/", "tokens", "input_tokens", "output_tokens"),
 )
 _PRIME_ORCHESTRATOR_CONSOLE = ("reward_mean", "off_policy/max", "truncated_ratio")
+
+_OPEN_INSTRUCT = (
+    *_under(
+        "time/",
+        *("total", "trainer_waiting_for_data", "training", "weight_sync", "saving"),
+        "health_check",
+    ),
+    *("learner_mfu", "scores", "objective/kl2_avg", "optim/grad_norm"),
+    *("policy/clipfrac_avg", "policy/entropy_avg"),
+    *_under(
+        "val/",
+        *("num_step_tokens", "sequence_lengths", "sequence_lengths_max"),
+        "truncated_completion_fraction",
+    ),
+)
 
 _TRACKERS = "wandb, TensorBoard, MLflow, CSV"
 
@@ -349,6 +365,27 @@ FRAMEWORKS: tuple[Framework, ...] = (
             "clip_fraction": "logged as masked fractions of several kinds",
             "response_length_mean": "logged per environment",
             "response_length_max": "logged per environment",
+        },
+    ),
+    Framework(
+        "open_instruct",
+        "open-instruct",
+        (Source("wandb, CSV", _OPEN_INSTRUCT),),
+        {
+            "gen": "beside the training: the trainer only waits for it",
+            "reward": "inside the rollouts",
+            "old_log_prob": "inside the training",
+            "ref": "inside the training",
+            "values": "no critic",
+            "update_critic": "no critic",
+            "adv": "beside the training, without a timer",
+            "sleep_wake": "engines have GPUs of their own",
+            "testing": "beside the training",
+            "rollout_wait": "`time/generation_waiting_for_trainer` is on the generators' clock",
+            "throughput": "logged of all learners together",
+            "mfu_infer": "`actor_mfu` is that of generation",
+            "staleness_mean": "logged as the steps of the models that generated, not as a lag",
+            "stale_drop_ratio": "logged as a count, `stale_results_dropped`",
         },
     ),
 )

@@ -72,6 +72,7 @@ def read_printed(
     needles: tuple[bytes, ...],
     *,
     text_numbers: bool = False,
+    beside: Callable[[bytes], Iterable[Printed]] | None = None,
 ) -> Iterator[Printed]:
     """Yield the dictionaries that a console prints.
 
@@ -81,10 +82,13 @@ def read_printed(
         summary: Learns of a torn last one, and of values that are not finite.
         needles: One of these stands in the row in which one begins, or over its border.
         text_numbers: Numbers are printed as texts.
+        beside: Looks at every line first; what it makes of it is yielded too.
     """
     reader = _Reader(find_head, summary, text_numbers)
     skipped = b""
     for raw in lines:
+        if beside is not None:
+            yield from beside(raw)
         if reader.is_idle and not any(
             needle in skipped[-_REACH_BYTES:] + raw for needle in needles
         ):

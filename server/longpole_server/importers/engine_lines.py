@@ -7,7 +7,7 @@ second, bytes. vLLM prints percentages where its page has fractions.
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole_server.importers.rows import clean_row, read_time_ns
 
@@ -17,6 +17,8 @@ MAX_LINES_OF_STEP = 4096
 PREEMPTIONS = "vllm:num_preemptions_total"
 RETRACTIONS = "sglang:num_retracted_requests_total"
 COUNTS = frozenset({PREEMPTIONS, RETRACTIONS})
+# What it did since its start: `Increase` makes a count of it.
+_SO_FAR = "vllm:preemptions_so_far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,10 @@ _VLLM_ENGINE = re.compile(r"Engine (\d+): Avg prompt")
 _SLEEP = re.compile(r"Sleep mode freed ([\d.]+) GiB memory, ([\d.]+) GiB memory is still in use")
 _ASLEEP = re.compile(r"It took ([\d.]+) seconds to fall asleep")
 _AWAKE = re.compile(r"It took ([\d.]+) seconds to wake up")
+# vLLM's first engine: hits on a line of their own, and a count since its start that it warns of now
+# and then.
+_FIRST_HITS = re.compile(r"Prefix cache hit rate: GPU: ([\d.]+)%, CPU: ")
+_PREEMPTED_SO_FAR = re.compile(r"is preempted by .*total_num_cumulative_preemption=(\d+)")
 _NOT_FREED = re.compile(r"reset prefix cache because some blocks \((\d+)\) are not freed")
 _GIB = 1 << 30
 
@@ -72,10 +78,12 @@ _SGLANG_FIELDS: Mapping[str, _Field] = {
 _SGLANG_LINE = re.compile(r"(?:Decode|Prefill) batch(?: \[\d+\])?[.,] (.*)$")
 _SGLANG_FIELD = re.compile(r"([#A-Za-z][#A-Za-z /()-]*?): ([\d.]+)(%?)(?=[,\s]|$)")
 _SGLANG_RANK = re.compile(r"\[[^\]]*?((?:DP\d+ ?)?TP\d+|DP\d+)[^\]]*\]")
-_RETRACTED = re.compile(r"KV cache pool is full\..*#retracted_reqs: (\d+)")
+# `KV cache pool is full. Retract requests. #retracted_reqs: 4`, or `Decode out of memory happened.`
+_RETRACTED = re.compile(r"(?:pool is full|out of memory happened)\..*#retracted_reqs: (\d+)")
 _NEEDLE = re.compile(
     rb"generation throughput: |code batch|fill batch|Sleep mode freed|"
-    rb"seconds to (?:fall|wake)|#retracted_reqs|are not freed"
+    rb"seconds to (?:fall|wake)|#retracted_reqs|are not freed|cache hit rate: GPU: |"
+    rb"total_num_cumulative_preemption="
 )
 # Engines' lines are short, trainers' may have many thousand bytes.
 _MAX_LINE_BYTES = 2000
@@ -100,6 +108,31 @@ def read_engine_line(raw: bytes, year: int) -> EngineLine | None:
     return EngineLine(name, read_time_ns(row.text, year), values)
 
 
+class Increase:
+    """Makes counts since an engine's last line of counts since its start.
+
+    The first one of a log that does not begin with the engine's start tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def count(self, line: EngineLine) -> EngineLine:
+        """Return a line with the count in the place of the sum."""
+        so_far = line.values.get(_SO_FAR)
+        if so_far is None:
+            return line
+        last = self._last.get(line.replica)
+        self._last[line.replica] = so_far
+        values = {name: value for name, value in line.values.items() if name != _SO_FAR}
+        if last is None or so_far < last:
+            # The engine warns of its first one.
+            last = 0.0 if so_far == 1.0 else None
+        if last is not None:
+            values[PREEMPTIONS] = so_far - last
+        return replace(line, values=values)
+
+
 class EngineWatch:
     """Collects engines' lines while the lines of a log pass by to its parser.
 
@@ -110,6 +143,7 @@ class EngineWatch:
     def __init__(self, year: int) -> None:
         self._year = year
         self._pending: deque[EngineLine] = deque(maxlen=MAX_LINES_OF_STEP)
+        self._increase = Increase()
         self.num_lines = 0
 
     def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -118,7 +152,7 @@ class EngineWatch:
             found = read_engine_line(raw, self._year)
             if found is not None:
                 self.num_lines += 1
-                self._pending.append(found)
+                self._pending.append(self._increase.count(found))
             yield raw
 
     def take(self) -> tuple[EngineLine, ...]:
@@ -136,6 +170,10 @@ def _read_vllm(text: str) -> tuple[dict[str, float], str]:
             _read_fields(_VLLM_FIELD.findall(text, max(start, 0)), _VLLM_FIELDS),
             f"engine {int(engine[1])}" if engine else "",
         )
+    if hits := _FIRST_HITS.search(text):
+        return {"vllm:prefix_cache_hit_rate": float(hits[1]) * 0.01}, ""
+    if so_far := _PREEMPTED_SO_FAR.search(text):
+        return {_SO_FAR: float(so_far[1])}, ""
     if asleep := _SLEEP.search(text):
         return {
             "vllm:sleep_freed_bytes": float(asleep[1]) * _GIB,

@@ -33,7 +33,7 @@ def make_engine_windows(lines: Iterable[EngineLine], seconds: float) -> tuple[En
 
 def _make(replica: str, lines: Sequence[EngineLine], seconds: float) -> EngineWindow:
     # After the last request has ended an engine repeats its last numbers, or zeros: no load.
-    busy = [line for line in lines if sum(_values([line], _RUNNING + _WAITING)) > 0]
+    busy = [line for line in lines if _tells_no_load(line) or sum(_load(line)) > 0]
     running, waiting = _values(busy, _RUNNING), _values(busy, _WAITING)
     usage = _values(busy, _KV_USAGE)
     hits = _values(busy, _PREFIX_HITS)
@@ -50,6 +50,14 @@ def _make(replica: str, lines: Sequence[EngineLine], seconds: float) -> EngineWi
         preemptions=math.fsum(preempted) if preempted else None,
         prefix_hit_ratio=hits[-1] if hits else None,
     )
+
+
+def _load(line: EngineLine) -> list[float]:
+    return _values([line], _RUNNING + _WAITING)
+
+
+def _tells_no_load(line: EngineLine) -> bool:
+    return not _load(line)
 
 
 def _values(lines: Iterable[EngineLine], names: Sequence[str]) -> list[float]:

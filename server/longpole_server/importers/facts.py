@@ -10,7 +10,7 @@ from longpole_server.importers.engine_lines import MAX_LINES_OF_STEP
 from longpole_server.importers.engine_windows import make_engine_windows
 from longpole_server.importers.logged import LoggedStep, has_step_total
 from longpole_server.importers.run_traits import RunTraits, is_timed
-from longpole_server.importers.runs import RunLogs
+from longpole_server.importers.runs import RunLogs, is_orchestrator_alone, stand_in
 from longpole_server.importers.sources import LogSource
 from longpole_server.model.facts import EngineWindow, RunFacts, StepFacts, StepInputs
 from longpole_server.model.step import Note
@@ -70,6 +70,9 @@ def import_facts(
         if len(kept) > max_steps:
             kept.popitem(last=False)
             num_left_out += 1
+    if is_orchestrator_alone(step.scalars for step in kept.values()):
+        logs.has_orchestrator_alone = True
+        kept = OrderedDict((number, stand_in(step)) for number, step in kept.items())
     run, notes = _describe_run(run_id, logs, kept)
     run = replace(run, model_config=model_config, gpu_model=gpu_model)
     steps = tuple(

@@ -11,11 +11,19 @@ from typing import Any, cast
 
 import orjson
 
+from longpole_server.importers.elapsed import ElapsedClock
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
 from longpole_server.importers.prime_rl import name_orchestrator, read_clock
 from longpole_server.importers.values import read_scalars
 
-_STEP_KEYS = ("step", "_step", "global_step", "train/global_step", "trainer/global_step")
+_STEP_KEYS = (
+    "training_step",
+    "step",
+    "_step",
+    "global_step",
+    "train/global_step",
+    "trainer/global_step",
+)
 _FRACTION, _ELAPSED, _STEP_SECONDS = "global_step/max_steps", "elapsed_time", "step_time"
 # Seconds since 1970, as Python's `time.time` and wandb give them.
 _TIME_KEYS = ("time", "_timestamp", "timestamp")
@@ -30,7 +38,7 @@ def parse_flat_jsonl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[Lo
         lines: Physical lines with their end, if they had one.
         summary: Counts grow as lines are consumed.
     """
-    clock = _Clock()
+    clock = ElapsedClock()
     for raw in lines:
         text = raw.strip()
         if not text:
@@ -64,24 +72,7 @@ def read_fraction(fields: dict[str, Any]) -> int | None:
     return int(step) if int(step) <= min(int(total), MAX_STEP) else None
 
 
-class _Clock:
-    """What the training has taken so far grew by, a step."""
-
-    def __init__(self) -> None:
-        self._last: tuple[int, float] | None = None
-
-    def read_step_s(self, fields: dict[str, Any], step: int) -> float | None:
-        """Return the seconds of a step, None of the first one and after a new start."""
-        elapsed_s = read_clock(str(fields.get(_ELAPSED, "")))
-        if elapsed_s is None:
-            return None
-        last, self._last = self._last, (step, elapsed_s)
-        if last is None or step <= last[0] or elapsed_s <= last[1]:
-            return None
-        return (elapsed_s - last[1]) / (step - last[0])
-
-
-def _parse_line(text: bytes, summary: LogSummary, clock: _Clock) -> LogLine | None:
+def _parse_line(text: bytes, summary: LogSummary, clock: ElapsedClock) -> LogLine | None:
     document = _load(text)
     if not isinstance(document, dict):
         return None
@@ -93,7 +84,8 @@ def _parse_line(text: bytes, summary: LogSummary, clock: _Clock) -> LogLine | No
     for key in _STEP_KEYS:
         fields.pop(key, None)
     scalars = {sys.intern(name): value for name, value in read_scalars(fields, summary).items()}
-    step_s = clock.read_step_s(fields, step)
+    elapsed_s = read_clock(str(fields.get(_ELAPSED, "")))
+    step_s = None if elapsed_s is None else clock.read_step_s(step, elapsed_s)
     if step_s is not None:
         scalars.setdefault(_STEP_SECONDS, step_s)
     return LogLine(step, name_orchestrator(scalars), time_ns=time_ns)

@@ -135,7 +135,14 @@ BY_NAME: Mapping[LogFormat, LineFormat] = {known.name: known for known in LINE_F
 _VERL_LINE = re.compile(rb"(?<![\w/.-])step:\d+ - ")
 _JSON_START = re.compile(rb"^\W{0,3}\{\s*\"")
 # The rest of a line of verl's JSONL that begins in the middle is none of these.
-_STEP_KEYS = ("step", "_step", "global_step", "train/global_step", "trainer/global_step")
+_STEP_KEYS = (
+    "training_step",
+    "step",
+    "_step",
+    "global_step",
+    "train/global_step",
+    "trainer/global_step",
+)
 
 
 def recognise(raw: bytes) -> LineFormat | None:
@@ -205,7 +212,7 @@ def _is_prime_rl(text: str) -> bool:
 
 def _is_skyrl(text: str) -> bool:
     head = skyrl.find_head(text)
-    return head is not None and "tracking" in text
+    return (head is not None and "tracking" in text) or skyrl.is_timer(text)
 
 
 _MARKS: tuple[tuple[LineFormat, Callable[[str], bool]], ...] = (
@@ -223,6 +230,7 @@ _NEEDLES: tuple[bytes, ...] = (
     *slime.NEEDLES,
     *roll.NEEDLES,
     skyrl.NEEDLE,
+    skyrl.TIMER_NEEDLE,
     nemo_rl.NEEDLE,
     areal.NEEDLE,
     b" | Loss",

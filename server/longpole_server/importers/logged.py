@@ -23,6 +23,7 @@ LogFormat = Literal[
     "flat_jsonl",
     "csv_table",
     "wandb_run",
+    "swanlab_run",
     "event_file",
     "mlflow_run",
     "engine_log",

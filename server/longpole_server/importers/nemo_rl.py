@@ -33,6 +33,8 @@ _NAMES = {
     "Avg Filtered Reward": "train/filtered_reward",
     "Mean Generation Length": "train/mean_gen_tokens_per_sample",
     "Mean Total Tokens per Sample": "train/mean_total_tokens_per_sample",
+    "Buffer Size": "train/buffer_size",
+    "Avg Trajectory Age": "train/avg_trajectory_age",
     "Accuracy": "validation/accuracy",
     "Average response length": "validation/avg_length",
     "E2E (Samples/sec/gpu)": "performance/samples_per_sec_per_gpu",
@@ -117,7 +119,7 @@ def _name_value(label: str, value: float, unit: str) -> tuple[str | None, float]
     if label in _PERCENT_NAMES:
         return (_PERCENT_NAMES[label], value / 100) if unit == "%" else (None, value)
     if label in _NAMES:
-        return (_NAMES[label], value) if unit in ("", "tokens") else (None, value)
+        return (_NAMES[label], value) if unit in ("", "tokens", "steps") else (None, value)
     if label == "Training FLOPS":
         per_rank = _PER_RANK.match(unit)
         return (

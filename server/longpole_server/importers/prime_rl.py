@@ -108,6 +108,12 @@ def read_clock(text: str) -> float | None:
     return math.fsum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
+def name_step_seconds(scalars: Mapping[str, float]) -> Mapping[str, float]:
+    """Return an orchestrator's record with its seconds as the step's: where no trainer logs any."""
+    seconds = scalars.get(ORCHESTRATOR_STEP)
+    return scalars if seconds is None else {**scalars, _TRAINER_STEP: seconds}
+
+
 def name_orchestrator(scalars: Mapping[str, float]) -> dict[str, float]:
     """Return a record of the file monitor; the orchestrator's `time/step` under its own name.
 

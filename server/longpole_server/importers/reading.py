@@ -24,6 +24,8 @@ from longpole_server.importers.merging import merge_steps
 from longpole_server.importers.mlflow_run import MAGIC as MLFLOW_MAGIC
 from longpole_server.importers.mlflow_run import read_mlflow_run
 from longpole_server.importers.sources import LogSource, with_head
+from longpole_server.importers.swanlab_run import MAGIC as SWANLAB_MAGIC
+from longpole_server.importers.swanlab_run import read_swanlab_run
 from longpole_server.importers.trainer_state import is_trainer_state, read_trainer_state
 from longpole_server.importers.verl_console import is_excerpt
 from longpole_server.importers.wandb_run import MAGIC as WANDB_MAGIC
@@ -54,14 +56,15 @@ FILE_FORMATS: tuple[
     ...,
 ] = (
     ("wandb_run", lambda head: head.startswith(WANDB_MAGIC), read_wandb_run),
+    ("swanlab_run", lambda head: head.startswith(SWANLAB_MAGIC), read_swanlab_run),
     ("mlflow_run", lambda head: head.startswith(MLFLOW_MAGIC), read_mlflow_run),
     ("event_file", is_event_file, read_event_file),
     ("trainer_state", is_trainer_state, read_trainer_state),
     ("csv_table", is_csv_table, read_csv_table),
 )
 _OTHERS = (
-    "wandb's offline run file or CSV export, TensorBoard's event file, an MLflow run folder, "
-    "transformers' trainer_state.json"
+    "wandb's offline run file or CSV export, swanlab's run file, TensorBoard's event file, an "
+    "MLflow run folder, transformers' trainer_state.json"
 )
 
 

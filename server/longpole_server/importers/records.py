@@ -7,7 +7,7 @@ from longpole_server.analysis.scalar_ledger import read_scalar_ledger
 from longpole_server.importers.engine_lines import COUNTS, EngineLine
 from longpole_server.importers.logged import LoggedStep, has_step_total
 from longpole_server.importers.run_traits import RunTraits, is_timed
-from longpole_server.importers.runs import RunLogs, length_ns
+from longpole_server.importers.runs import RunLogs, is_orchestrator_alone, length_ns
 from longpole_server.importers.sources import LogSource
 from longpole_server.model.records import EngineSample, MetricPoint, Records, RunEnd, RunStart
 
@@ -113,6 +113,7 @@ def _survey(logs: RunLogs) -> _Survey:
     lengths_ns: dict[int, int] = {}
     timed: dict[int, tuple[int, int]] = {}
     num_complete = 0
+    is_alone = False
     traits = RunTraits()
     survey = _Survey(traits)
     for logged in logs.read():
@@ -120,6 +121,7 @@ def _survey(logs: RunLogs) -> _Survey:
             continue
         length = _length_ns(logged)
         num_complete += length > 0
+        is_alone = is_alone or is_orchestrator_alone((logged.scalars,))
         lengths_ns[logged.attempt] = lengths_ns.get(logged.attempt, 0) + length
         traits.add(logged.scalars)
         if logged.time_ns is None:
@@ -130,6 +132,9 @@ def _survey(logs: RunLogs) -> _Survey:
                 min(first, logged.time_ns - length),
                 max(last, logged.time_ns),
             )
+    if not num_complete and is_alone and not logs.has_orchestrator_alone:
+        logs.has_orchestrator_alone = True
+        return _survey(logs)
     if not num_complete:
         raise logs.refuse()
     traits.system = logs.system or traits.system

@@ -1,7 +1,7 @@
 """Several logs of one run, read as one: trainers' logs by step, engines' logs by time."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from longpole_server.analysis.scalar_ledger import read_scalar_ledger
@@ -9,11 +9,13 @@ from longpole_server.errors import UnreadableLogError
 from longpole_server.importers.engine_lines import (
     MAX_LINES_OF_STEP,
     EngineLine,
+    Increase,
     read_engine_line,
 )
 from longpole_server.importers.formats import recognise
 from longpole_server.importers.lines import read_blocks, read_lines
-from longpole_server.importers.logged import LoggedStep, LogSummary
+from longpole_server.importers.logged import LoggedStep, LogSummary, has_step_total
+from longpole_server.importers.prime_rl import ORCHESTRATOR_STEP, name_step_seconds
 from longpole_server.importers.reading import (
     HEAD_BYTES,
     find_file_format,
@@ -28,6 +30,12 @@ from longpole_server.model.step import Note
 # A log in which so many lines are an engine's and none a trainer's by then is an engine's.
 _ENOUGH_ENGINE_LINES, _ENOUGH_LINES = 20, 200_000
 
+_ORCHESTRATOR = Note(
+    "step.orchestrator",
+    "info",
+    "prime-rl's trainer logs nothing here: the seconds of a step are those of its orchestrator.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Log:
@@ -41,12 +49,17 @@ class RunLogs:
     Args:
         sources: One or several; with several, each must be readable more than once.
 
+    Attributes:
+        has_orchestrator_alone: No trainer of prime-rl logs in them: the seconds of steps are those
+            of its orchestrator. To be set once they were read.
+
     Raises:
         UnreadableLogError: None of them is a trainer's, or one is binary.
     """
 
     def __init__(self, sources: Sequence[LogSource]) -> None:
         engines = [source for source in sources if len(sources) > 1 and is_engine_log(source)]
+        self.has_orchestrator_alone = False
         self._trainers = [_Log(source) for source in sources if source not in engines]
         self._engines = [_Log(source) for source in engines]
         if not self._trainers:
@@ -86,12 +99,15 @@ class RunLogs:
             _reset(log)
         streams = [read_steps(log.source, log.summary) for log in self._trainers]
         steps = streams[0] if len(streams) == 1 else _merge(streams)
+        if self.has_orchestrator_alone:
+            steps = map(stand_in, steps)
         yield from self._with_engines(steps) if self._engines else steps
 
     def notes(self) -> tuple[Note, ...]:
         """Return what a reader must know, after reading."""
         logs = (*self._trainers, *self._engines)
-        return tuple(
+        notes = (_ORCHESTRATOR,) if self.has_orchestrator_alone else ()
+        return notes + tuple(
             note if len(logs) == 1 else replace(note, summary=f"{log.source.name}: {note.summary}")
             for log in logs
             for note in log.summary.finish()
@@ -130,6 +146,21 @@ class RunLogs:
                 "The trainer's log says no times by the same clock, so nobody knows which lines "
                 "belong to which step: they are not used.",
             )
+
+
+def is_orchestrator_alone(steps: Iterable[Mapping[str, float]]) -> bool:
+    """Tell whether the steps' scalars hold seconds of prime-rl's orchestrator and no others."""
+    found = False
+    for scalars in steps:
+        if has_step_total(scalars):
+            return False
+        found = found or ORCHESTRATOR_STEP in scalars
+    return found
+
+
+def stand_in(step: LoggedStep) -> LoggedStep:
+    """Return a step of prime-rl's orchestrator with its seconds as the step's."""
+    return replace(step, scalars=name_step_seconds(step.scalars))
 
 
 def is_engine_log(source: LogSource) -> bool:
@@ -171,9 +202,11 @@ def _read_engine_log(log: _Log) -> Iterator[EngineLine]:
     """Yield the lines with a time; clocks that go back a little are taken to stand still."""
     year = year_of(log.source)
     last_ns = 0
+    increase = Increase()
     with log.source.open() as stream:
         for raw in read_lines(read_blocks(b"", stream), log.summary):
             line = read_engine_line(raw, year)
+            line = None if line is None else increase.count(line)
             if line is None or line.time_ns is None:
                 continue
             log.summary.num_engine_lines += 1

@@ -23,7 +23,7 @@ from longpole_server.importers.streams import Concatenation, Section
 
 _STANDARD_INPUT = 0
 _EVENT_FILES = "*.tfevents.*"
-_WANDB_FILES = "*.wandb"
+_RUN_FILES = ("*.wandb", "*.swanlab")
 _TAR_HEAD_BYTES, _TAR_MAGIC_AT, _TAR_MAGIC = 512, 257, b"ustar"
 _MAX_MEMBERS = 256
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -172,12 +172,13 @@ def _of_folder(path: Path) -> LogSource:
             lambda: io.BufferedReader(Concatenation(_open_all(events))),
             _newest_ns(events, path),
         )
-    runs = sorted(path.glob(_WANDB_FILES))
+    runs = sorted(file for pattern in _RUN_FILES for file in path.glob(pattern))
     if len(runs) == 1:
         return LogSource.of_file(runs[0])
     raise UnreadableLogError(
         f"{path} is a directory; name a log file in it.",
-        "Directories that are read: an MLflow run, TensorBoard event files, a wandb offline run.",
+        "Directories that are read: an MLflow run, TensorBoard event files, a wandb offline run, a "
+        "swanlab run.",
     )
 
 

@@ -12,7 +12,15 @@ from longpole_server.importers.logged import MAX_STEP, LogLine
 from longpole_server.importers.prime_rl import name_orchestrator
 
 # Step axes that records name themselves, most trusted first.
-_AXES = ("rollout/step", "train/global_step", "trainer/global_step", "global_step", "step")
+# open-instruct's `global_step` counts episodes.
+_AXES = (
+    "training_step",
+    "rollout/step",
+    "train/global_step",
+    "trainer/global_step",
+    "global_step",
+    "step",
+)
 _SLIME_TRAIN_AXIS, _SLIME_EVAL_AXIS = "train/step", "eval/step"
 # Names that are no metrics.
 _HOUSEKEEPING = frozenset({*_AXES, _SLIME_TRAIN_AXIS, _SLIME_EVAL_AXIS, "_step", "_runtime"})

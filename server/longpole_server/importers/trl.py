@@ -1,19 +1,28 @@
 """TRL's console: dictionaries of texts, one a logging call, without a step.
 
-The step is read off the progress bar where the log holds one, else records are counted.
+The step is read off the progress bar where the log holds one, else records are counted. Versions
+before `step_time` say no seconds: there those of the bar's clock stand for them. ms-swift prints
+step and clock in the dictionary.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
-from longpole_server.importers.dict_console import Head, read_printed
+from longpole_server.importers.dict_console import Head, Printed, read_printed
+from longpole_server.importers.elapsed import ElapsedClock
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
+from longpole_server.importers.prime_rl import read_clock
 
 NEEDLES = (b"'reward", b"'step_time'", b"'completions/")
 _HEAD = re.compile(r"^\s*\{(?=['\"][\w/]+['\"]: )")
 _KEYS = re.compile(r"'(?:reward|rewards/[^']*|step_time|completions/mean_length)': ")
 # The bar of transformers has no description before it.
-_BAR = re.compile(rb"(?:^|\r)\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[")
+_BAR = re.compile(
+    rb"(?:^|\r)\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
+)
+_SWIFT_STEP = re.compile(rb"'global_step/max_steps': '(\d{1,10})/\d{1,10}'")
+_SWIFT_CLOCK = re.compile(rb"'elapsed_time': '([^']{1,40})'")
+_STEP_SECONDS = "step_time"
 
 
 def parse_trl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
@@ -24,17 +33,68 @@ def parse_trl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
         summary: Counts grow as lines are consumed.
     """
     bar = _BarWatch()
-    number = 0
+    numbers = _Numbers(bar, summary)
     for printed in read_printed(bar.watch(lines), find_head, summary, NEEDLES, text_numbers=True):
-        if not any(name in printed.scalars for name in ("reward", "step_time")):
-            continue
-        if bar.step is not None and bar.step > number:
-            number = min(bar.step, MAX_STEP)
+        if any(name in printed.scalars for name in ("reward", _STEP_SECONDS)):
+            yield from numbers.take(printed)
+    yield from numbers.finish()
+
+
+class _Numbers:
+    """Gives records their steps.
+
+    A log holds the bar of a step before its record. What was copied from a terminal holds it after
+    the record: one that no new bar precedes waits for the next.
+    """
+
+    def __init__(self, bar: "_BarWatch", summary: LogSummary) -> None:
+        self._bar = bar
+        self._summary = summary
+        self._number = 0
+        self._waiting: Printed | None = None
+
+    def take(self, record: Printed) -> Iterator[LogLine]:
+        had_bars = self._bar.step is not None
+        began = self._number == 0 and self._waiting is None
+        yield from self.finish()
+        if self._has_new_bar():
+            yield self._make(record)
+        elif began or had_bars:
+            self._waiting = record
         else:
-            number += 1
-            summary.steps_are_counted = True
-        summary.num_step_lines += 1
-        yield LogLine(number, printed.scalars, torn=printed.torn)
+            yield self._make(record)
+
+    def finish(self) -> Iterator[LogLine]:
+        """Yield the record that waits, with the bar that was seen since or counted."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            yield self._make(waiting)
+
+    def _has_new_bar(self) -> bool:
+        return self._bar.step is not None and self._bar.step > self._number
+
+    def _make(self, record: Printed) -> LogLine:
+        scalars, step_s = record.scalars, None
+        if self._bar.step is not None and self._has_new_bar():
+            self._number = min(self._bar.step, MAX_STEP)
+            step_s = self._bar.read_step_s()
+        else:
+            self._number += 1
+            self._summary.steps_are_counted = True
+        if step_s is not None and _STEP_SECONDS not in scalars:
+            scalars = {**scalars, _STEP_SECONDS: step_s}
+            _remark_clock(self._summary)
+        self._summary.num_step_lines += 1
+        return LogLine(self._number, scalars, torn=record.torn)
+
+
+def _remark_clock(summary: LogSummary) -> None:
+    summary.remark(
+        "step.clock",
+        "info",
+        "The log says no seconds of a step: its clock of the whole training stands for them, in "
+        "whole seconds.",
+    )
 
 
 def find_head(row: str) -> Head | None:
@@ -46,13 +106,37 @@ def find_head(row: str) -> Head | None:
 
 
 class _BarWatch:
-    """Reads the step off the training's progress bar while lines pass by."""
+    """Reads step and clock off the training's progress bar while lines pass by."""
 
     def __init__(self) -> None:
         self.step: int | None = None
+        self._total = 0
+        self._elapsed_s: float | None = None
+        self._clock = ElapsedClock()
 
     def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         for raw in lines:
             if b"%|" in raw and (bar := _BAR.search(raw)):
-                self.step = int(bar[1])
+                step, total, hours, minutes, seconds = (int(part or 0) for part in bar.groups())
+                # An evaluation has a bar of its own, with fewer steps.
+                if total >= self._total:
+                    self._total = total
+                    self._note(step, 3600.0 * hours + 60.0 * minutes + seconds)
+            if b"'global_step/max_steps'" in raw and (found := _SWIFT_STEP.search(raw)):
+                clock = _SWIFT_CLOCK.search(raw)
+                self._note(int(found[1]), read_clock(clock[1].decode()) if clock else None)
             yield raw
+
+    def read_step_s(self) -> float | None:
+        """Return the seconds of the step that was just logged."""
+        if self.step is None or self._elapsed_s is None:
+            return None
+        return self._clock.read_step_s(self.step, self._elapsed_s)
+
+    def _note(self, step: int, elapsed_s: float | None) -> None:
+        self.step, self._elapsed_s = step, elapsed_s
+        if elapsed_s is not None and step <= 1:
+            # A training that goes on from a checkpoint begins with a later one.
+            self._clock.begin(0, 0.0)
+        elif elapsed_s is not None:
+            self._clock.begin(step, elapsed_s)

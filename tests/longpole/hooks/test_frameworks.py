@@ -171,7 +171,7 @@ asyncio.run(main())
 """
 OPEN_INSTRUCT_CALLS = """
 import wandb.sdk.wandb_run as wandb
-wandb.run.log({"time/total": 3.0, "global_step": 512, "learner_mfu": 41.0}, step=6)
+wandb.run.log({"time/total": 3.0, "global_step": 512, "training_step": 6}, step=512)
 """
 Points = dict[str, tuple[int, float]]
 

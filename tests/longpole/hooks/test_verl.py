@@ -61,6 +61,16 @@ def test_the_controller_tells_the_run_its_steps_and_its_scalars() -> None:
         assert events["rl.run.end"].attributes["rl.status"] == "crashed"
 
 
+def test_a_step_that_generates_several_times_has_a_window_for_each() -> None:
+    with FakeReceiver() as receiver:
+        run("dynamic_sampling", receiver.endpoint)
+        loops = [span for span in receiver.spans() if span.name == "rl.loop"]
+        assert [span.attributes["rl.loop.iteration"] for span in loops] == [1, 1, 1]
+        stages = [span for span in receiver.spans() if span.name != "rl.loop"]
+        assert [span.attributes["rl.stage"] for span in stages].count("gen") == 3
+        assert {span.parent for span in stages} == {span.span_id for span in loops}
+
+
 def test_each_sample_of_the_agent_loop_is_a_trajectory_of_its_own_parts() -> None:
     with FakeReceiver() as receiver:
         first, second, failed = run("agent_loop", receiver.endpoint)

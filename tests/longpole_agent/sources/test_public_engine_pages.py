@@ -77,6 +77,43 @@ vllm:gpu_prefix_cache_queries_created{engine="0",model_name="org/model"} 1.75e+0
 vllm:engine_sleep_state{engine="0",model_name="org/model",sleep_state="awake"} 1.0
 vllm:num_requests_running 3
 """
+# What Ray's page of a node shows of vLLM's engines, and a server of two models.
+_RAY = 'Component="core_worker",NodeAddress="10.0.0.7",WorkerId="{worker}"'
+VLLM_IN_RAY = "\n".join(
+    f'ray_vllm_kv_cache_usage_perc{{{_RAY.format(worker=worker)},engine="0"}} {value}'
+    for worker, value in (("aa11", 0.25), ("bb22", 0.5))
+)
+TWO_MODELS = """
+vllm:num_requests_running{engine="0",model_name="org/small"} 3.0
+vllm:num_requests_running{engine="0",model_name="org/large"} 7.0
+"""
+# Several processes of an engine that share a page.
+SGLANG_PROCESSES = "\n".join(
+    f'sglang:token_usage{{dp_rank="{rank}",engine_type="unified",pid="91{rank}",'
+    f'pp_rank="0",tp_rank="{rank}"}} 0.{rank + 1}'
+    for rank in range(2)
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (
+            VLLM_IN_RAY,
+            [("h:1/aa11", 0.25), ("h:1/bb22", 0.5)],
+        ),
+        (TWO_MODELS, [("h:1/small", 3.0), ("h:1/large", 7.0)]),
+        (SGLANG_PROCESSES, [("h:1", 0.1), ("h:1", 0.2)]),
+        (SGLANG_ROUTER, [("h:1", 0.25), ("h:1", 0.75)]),
+    ],
+    ids=["ray", "models", "sglang processes", "router"],
+)
+def test_engines_that_share_a_page_are_replicas_of_their_own(
+    page: str, expected: list[tuple[str, float]]
+) -> None:
+    points, _ = make_engine_points(read_page(page), Target("e", "h:1"), "", 5)
+    replicas = [dict(point.resource)["service.instance.id"] for point in points]
+    assert list(zip(replicas, (point.value for point in points), strict=True)) == expected
 
 
 @pytest.mark.parametrize(

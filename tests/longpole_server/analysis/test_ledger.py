@@ -138,6 +138,23 @@ class TestSpans:
         step = assemble_step(inputs([loop(0, 3000), span("make_experience", 0, 2900), *windows]))
         assert shares_of(step) == {"make_experience": 1900, "update_actor": 1000}
 
+    def test_a_step_that_generates_several_times_is_one(self):
+        """verl's dynamic sampling runs its step's timer again until enough groups are left."""
+        windows = ((0, 40), (41, 80), (81, 160))
+        loops = [
+            span("step", start, end, span_id=f"loop{index}", is_loop=True)
+            for index, (start, end) in enumerate(windows)
+        ]
+        stages = [
+            span("gen", start, start + 38, parent=f"loop{index}")
+            for index, (start, _) in enumerate(windows)
+        ]
+        update = span("update_actor", 120, 150, parent="loop2")
+        step = assemble_step(inputs([*loops, *stages, update]))
+        assert (step.closed_by, step.duration_s) == ("loop", 160)
+        assert shares_of(step) == {"gen": 114, "update_actor": 30}
+        assert_adds_up(step)
+
     def test_parents_that_form_a_ring(self):
         step = assemble_step(
             inputs(

@@ -3,6 +3,7 @@
 import contextlib
 import random
 import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,40 @@ def test_a_tensor_that_holds_one_number_is_a_scalar() -> None:
     frame = length + struct.pack("<I", masked_crc32c(length))
     body = frame + event + struct.pack("<I", masked_crc32c(event))
     assert read(body)[0] == {7: {"timing_s/step": 2.5}}
+
+
+def make_swanlab_record(name: str, step: int, seconds: int, value: float) -> bytes:
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    scalar = field(1, name.encode()) + bytes([2 << 3, step, 3 << 3, 1])
+    scalar += field(4, bytes([1 << 3, seconds]))
+    # Protobuf leaves 0 out.
+    scalar += field(5, b"\x09" + struct.pack("<d", value) if value else b"")
+    record = b"\x08\x07" + field(13, scalar)
+    checksum = zlib.crc32(record, zlib.crc32(b"\x01"))
+    return struct.pack("<IHB", checksum, len(record), 1) + record
+
+
+def test_swanlabs_run_file_is_read_without_what_it_measures_of_the_machine() -> None:
+    records = (
+        ("critic/score/mean", 1, 100, 0.0),
+        ("timing_s/step", 1, 100, 67.0),
+        ("__swanlab__.cpu.pct", 9, 100, 5.0),
+        ("timing_s/step", 2, 101, 68.0),
+        ("actor/loss", 2, 101, float("nan")),
+    )
+    body = struct.pack("<4sHB", b":SWL", 0xE1D6, 2)
+    body += b"".join(make_swanlab_record(*record) for record in records)
+    found, summary = read(body)
+    assert found == {
+        1: {"critic/score/mean": 0.0, "timing_s/step": 67.0},
+        2: {"timing_s/step": 68.0},
+    }
+    assert (summary.format, summary.not_finite) == ("swanlab_run", {"actor/loss": 1})
+    assert read(body[:-20])[1].torn_last_line
+    damaged = body.replace(struct.pack("<d", 67.0), struct.pack("<d", 66.0))
+    assert read(damaged)[1].num_unreadable == 1
 
 
 def test_checksums_are_castagnolis() -> None:

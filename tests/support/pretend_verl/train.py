@@ -44,6 +44,21 @@ class Trainer:
         with marked_timer("step", {}):
             raise ValueError("out of memory")
 
+    def fit_with_dynamic_sampling(self):
+        """Generate until enough groups are left: each time is a step's timer of its own."""
+        self.global_steps = 1
+        timing = {}
+        for num_batches in (1, 2, 3):
+            with marked_timer("step", timing):
+                with marked_timer("gen", timing, color="red"):
+                    pass
+                if num_batches < 3:
+                    continue
+                with marked_timer("update_actor", timing):
+                    pass
+        scalars = {f"timing_s/{name}": seconds for name, seconds in timing.items()}
+        self.logger.log({**scalars, "train/num_gen_batches": 3}, self.global_steps)
+
 
 class ActorRolloutRefWorker:
     role = "actor_rollout"
@@ -63,6 +78,11 @@ def main(role):
         print(json.dumps([getattr(output, "reward_score", repr(output)) for output in outputs]))
         return
     trainer = Trainer()
+    if role == "dynamic_sampling":
+        trainer.fit_with_dynamic_sampling()
+        trainer.logger.finish(exit_code=0)
+        print(json.dumps(trainer.logger.logged))
+        return
     try:
         trainer.fit()
     except ValueError as error:

@@ -35,10 +35,16 @@ _IDENTITY_LABELS = frozenset(
         "moe_ep_rank",
         "moe_dp_rank",
         "worker_addr",
-        "WorkerId",
+        # SGLang's, where several processes of an engine share a page.
+        "pid",
+        # Ray's.
+        "Component",
+        "JobId",
         "NodeAddress",
+        "ReplicaId",
         "SessionName",
         "Version",
+        "WorkerId",
     }
 )
 

@@ -58,7 +58,10 @@ def test_spellings_of_an_engine_series_are_one() -> None:
     metrics = [
         otlp.gauge("vllm:kv_cache_usage_perc", [(1, 0.1, {})]),
         otlp.gauge("vllm_kv_cache_usage_perc", [(2, 0.2, {"engine": "0", "model_name": "m"})]),
-        otlp.gauge("ray_vllm_kv_cache_usage_perc", [(3, 0.3, {"engine": "1"})]),
+        otlp.gauge(
+            "ray_vllm_kv_cache_usage_perc",
+            [(3, 0.3, {"engine": "1", "Component": "core_worker", "JobId": "01000000"})],
+        ),
         otlp.gauge("vllm/kv_cache_usage_perc", [(4, 0.4, {})]),
         otlp.counter("vllm:num_preemptions", [(5, 5, {})]),
         otlp.counter("vllm:num_preemptions_total", [(6, 6, {})]),

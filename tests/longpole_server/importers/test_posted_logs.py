@@ -1,0 +1,289 @@
+"""Lines in the forms in which people post them: each was read wrongly or passed over once."""
+
+import pytest
+
+from longpole.conventions.metrics import read_metric
+from longpole_server.errors import UnreadableLogError
+from longpole_server.importers import ImportedFacts, LogSource, import_facts
+from longpole_server.importers.records import import_records
+from longpole_server.model.facts import EngineWindow
+
+VERL = (
+    "(TaskRunner pid=7) step:1 - timing_s/gen:74.0 - timing_s/update_actor:20.0 - "
+    "timing_s/step:100.0 - critic/score/mean:0.5\n"
+)
+
+
+def read(text: str) -> ImportedFacts:
+    return import_facts(LogSource.of_bytes("log", text.encode(), 10**18), "x")
+
+
+def seconds_of(facts: ImportedFacts) -> list[tuple[int, float | None]]:
+    return [(fact.step.step, fact.step.duration_s) for fact in facts.steps]
+
+
+def codes_of(facts: ImportedFacts) -> list[str]:
+    return [note.code for note in facts.notes]
+
+
+class TestTrl:
+    RECORD = (
+        "{{'loss': -0.0, 'grad_norm': 0.19, 'completion_length': {length}, "
+        "'rewards/accuracy_reward': 0.025, 'reward': 0.036, 'kl': 0.0, 'epoch': 0.0}}\n"
+    )
+    BAR = "  0%|            | {step}/1000 [{elapsed}<78:02:42, 281.24s/it]\n"
+
+    def test_the_bar_s_clock_stands_for_seconds_that_first_versions_do_not_log(self) -> None:
+        bars = ((0, "00:00"), (1, "04:41"), (2, "1:09:21"))
+        text = "".join(
+            self.BAR.format(step=step, elapsed=elapsed) + self.RECORD.format(length=800.0 + step)
+            for step, elapsed in bars
+            if step
+        )
+        facts = read(self.BAR.format(step=0, elapsed="00:00") + text)
+        assert seconds_of(facts) == [(1, 281.0), (2, 3880.0)]
+        assert codes_of(facts) == ["step.clock"]
+        assert read_metric("response_length_mean", facts.steps[0].scalars) == 801.0
+
+    def test_a_terminal_s_copy_holds_the_bar_behind_its_record(self) -> None:
+        text = "".join(
+            self.RECORD.format(length=800.0) + self.BAR.format(step=step, elapsed=elapsed)
+            for step, elapsed in ((1, "04:41"), (2, "09:21"))
+        )
+        facts = read(text)
+        assert seconds_of(facts) == [(1, 281.0), (2, 280.0)]
+        assert "step.counted" not in codes_of(facts)
+
+    def test_after_a_resume_the_first_record_s_seconds_are_not_known(self) -> None:
+        text = "".join(
+            self.BAR.format(step=step, elapsed=elapsed) + self.RECORD.format(length=800.0)
+            for step, elapsed in ((501, "09:00"), (502, "10:00"))
+        )
+        assert seconds_of(read(text)) == [(502, 60.0)]
+
+    def test_the_bar_of_an_evaluation_is_not_the_training_s(self) -> None:
+        text = "".join(
+            f"{self.BAR.format(step=step, elapsed=elapsed)}  50%|█████     | 8/16 [00:03<00:03]\n"
+            + self.RECORD.format(length=800.0)
+            for step, elapsed in ((1, "00:20"), (2, "00:50"))
+        )
+        assert seconds_of(read(text)) == [(1, 20.0), (2, 30.0)]
+
+    def test_ms_swift_s_console_says_step_and_clock_in_its_dictionary(self) -> None:
+        text = "".join(
+            f"{{'loss': 0.001, 'completions/mean_length': 300.5, 'reward': 0.5, 'epoch': 0.01, "
+            f"'global_step/max_steps': '{step}/100', 'percentage': '3.00%', "
+            f"'elapsed_time': '{elapsed}', 'memory(GiB)': 60.1}}\n"
+            for step, elapsed in ((3, "2m 3s"), (4, "2m 43s"), (6, "3m 43s"))
+        )
+        assert seconds_of(read(text)) == [(4, 40.0), (6, 30.0)]
+
+
+class TestPrimeRl:
+    LINES = "".join(
+        f"Generating rollouts (train): 100%|██████████| 512/512 [01:13<00:00,  6.97it/s]\n"
+        f"02:33:26 SUCCESS Step {step} | Time: {seconds}s | Reward: 0.3887 | "
+        "Throughput: 2408.9 tokens/s | Seq. Length: 345.6 tokens/sample | Async Level: 1 | "
+        "Max. Off-Policy Level: 0\n"
+        for step, seconds in ((28, 73.77), (29, 72.73))
+    )
+
+    def test_the_orchestrator_s_log_alone_is_read(self) -> None:
+        facts = read(self.LINES)
+        assert seconds_of(facts) == [(28, 73.77), (29, 72.73)]
+        assert codes_of(facts) == ["step.orchestrator"]
+        assert read_metric("throughput", facts.steps[0].scalars) is None
+
+    def test_it_is_stored_with_the_same_seconds(self) -> None:
+        source = LogSource.of_bytes("log", self.LINES.encode(), 10**18)
+        (first, batch) = import_records(source, "x")
+        points = {(p.step, p.name): p.value for p in batch.metric_points}
+        assert points[28, "time/step"] == 73.77
+        assert "orchestrator" in first.run_starts[0].notes[0]
+
+    def test_beside_a_trainer_its_seconds_are_none_of_the_step(self) -> None:
+        trainer = "02:33:20 SUCCESS Step 28 | Time: 70.00s | Loss: 0.0012 | Entropy: 0.31\n"
+        facts = read(self.LINES + trainer)
+        assert seconds_of(facts) == [(28, 70.0)]
+        assert "step.orchestrator" not in codes_of(facts)
+
+
+class TestSkyRl:
+    LINE = "(skyrl_entrypoint pid=7) 2026-11-29 16:4{minute}:00.871 | INFO     | x:y:43 - {text}\n"
+    STEPS = (
+        "Started: 'eval'",
+        "Finished: 'eval', time cost: 12.00s",
+        "Started: 'step'",
+        "Started: 'generate'",
+        "Finished: 'generate', time cost: 50.00s",
+        "Finished: 'policy_train', time cost: 20.50s",
+        "Finished: 'step', time cost: 90.00s",
+        "Finished: 'save_checkpoints', time cost: 4.00s",
+        "Started: 'step'",
+        "Finished: 'generate', time cost: 40.00s",
+        "Finished: 'step', time cost: 80.00s",
+    )
+
+    def lines(self) -> str:
+        return "".join(
+            self.LINE.format(minute=index % 10, text=text) for index, text in enumerate(self.STEPS)
+        )
+
+    def test_with_another_tracker_its_timers_are_the_steps(self) -> None:
+        facts = read(self.lines())
+        assert facts.run.system == "skyrl"
+        assert seconds_of(facts) == [(1, 90.0), (2, 80.0)]
+        found = {stage.stage: stage.exclusive_s for stage in facts.steps[0].step.stages}
+        assert found == {"gen": 50.0, "update_actor": 20.5}
+        assert facts.steps[0].scalars["timing/save_checkpoints"] == 4.0
+        assert codes_of(facts) == ["step.counted"]
+
+    def test_beside_the_console_s_metrics_they_count_once(self) -> None:
+        step = self.LINE.format(minute=9, text="Step 5:") + (
+            "(skyrl_entrypoint pid=7) {'timing/generate': '50.1234',\n"
+            "(skyrl_entrypoint pid=7)  'timing/step': '90.5000'}\n"
+        )
+        head, tail = self.lines().split(self.LINE.format(minute=8, text="Started: 'step'"))
+        text = head + step + "Started: 'step'\n" + tail
+        text = text.replace("x:y:43 - Step", "skyrl.train.utils.tracking:log:189 - Step")
+        assert seconds_of(read(text)) == [(5, 90.5)]
+
+
+class TestAReal:
+    HEAD = "20250801-16:39:18.338 Stats Logger INFO: Epoch 1/2 Step 3/10 Train step 3/20 done.\n"
+
+    @pytest.mark.parametrize(
+        ("top", "side", "bottom"),
+        [("+-----+", "|", "+-----+"), ("╭─────╮", "│", "╰─────╯"), ("┏━━━━━┓", "┃", "┗━━━━━┛")],
+        ids=["letters", "round", "heavy"],
+    )
+    def test_any_grid_of_its_table_is_read(self, top: str, side: str, bottom: str) -> None:
+        cells = ("timeperf/rollout", "4.1200e+01", "timeperf/train_step", "2.0000e+01")
+        row = f"{side} " + f" {side} ".join(cells) + f" {side}"
+        facts = read(f"{self.HEAD}Stats (1/1):\n{top}\n{row}\n{bottom}\n")
+        assert seconds_of(facts) == [(3, pytest.approx(61.2))]
+        assert "line.torn" not in codes_of(facts)
+
+
+class TestNemoRl:
+    def test_its_console_tells_buffer_and_age(self) -> None:
+        facts = read(
+            "========================= Step 3/100 =========================\n"
+            "📊 Training Results:\n  • Buffer Size: 64\n  • Avg Trajectory Age: 1.00 steps\n"
+            "⏱️  Timing:\n  • Total step time: 66.55s\n  • exposed_generation: 32.52s (48.9%)\n"
+        )
+        (fact,) = facts.steps
+        assert read_metric("buffer_size", fact.scalars) == 64.0
+        assert read_metric("staleness_mean", fact.scalars) == 1.0
+
+
+class TestVerl:
+    @pytest.mark.parametrize("name", ["switch_wait", "switch_to_rollout", "switch_to_trainer"])
+    def test_timers_of_switching_tell_the_mode(self, name: str) -> None:
+        stale = "training/off_policy/trajectory_staleness_worst/max:3"
+        facts = read(VERL.replace("critic/", f"timing_s/{name}:3.0 - {stale} - critic/"))
+        assert facts.run.mode == "separate_async"
+        assert "mode.ambiguous" not in codes_of(facts)
+
+
+class TestOpenRlhf:
+    def test_lengths_of_versions_before_it_logged_rollouts_apart(self) -> None:
+        facts = read(
+            "\x1b[36m(PPOTrainer pid=11)\x1b[0m INFO 11-29 16:42:00 ppo_trainer.py:210] ✨ Global "
+            "step 2: {'policy_loss': tensor(-0.0100), 'ppo_kl': np.float64(0.0001), 'kl': nan, "
+            "'reward': 0.5, 'response_length': 512.0, 'timing/generation': 40.0, "
+            "'timing/step_total': 85.0}\r\n"
+        )
+        (fact,) = facts.steps
+        assert read_metric("response_length_mean", fact.scalars) == 512.0
+        assert read_metric("kl_update", fact.scalars) == 0.0001
+        assert codes_of(facts) == ["value.not_finite"]
+
+
+class TestEngines:
+    def window(self, *lines: str) -> EngineWindow:
+        (fact,) = read("".join(f"{line}\n" for line in lines) + VERL).steps
+        (window,) = fact.engine_windows
+        return window
+
+    LOAD = (
+        "INFO 01-23 06:33:37 metrics.py:396] Avg prompt throughput: 0.0 tokens/s, Avg generation "
+        "throughput: 16.7 tokens/s, Running: 16 reqs, Swapped: 2 reqs, Pending: 4 reqs, GPU KV "
+        "cache usage: 92.1%, CPU KV cache usage: 0.0%."
+    )
+    PREEMPTED = (
+        "WARNING 01-23 06:33:38 scheduler.py:1242] Sequence group 12 is preempted by "
+        "PreemptionMode.RECOMPUTE mode because there is not enough KV cache space. This can affect "
+        "the end-to-end performance. total_num_cumulative_preemption={count}"
+    )
+
+    @pytest.mark.parametrize(
+        ("counts", "preemptions"),
+        [((1, 51, 101), 101.0), ((151,), None), ((151, 201), 50.0), ((151, 1), 1.0)],
+    )
+    def test_vllms_first_engine_counts_preemptions_since_its_start(
+        self, counts: tuple[int, ...], preemptions: float | None
+    ) -> None:
+        lines = [self.PREEMPTED.format(count=count) for count in counts]
+        assert self.window(self.LOAD, *lines).preemptions == preemptions
+
+    def test_its_hits_stand_on_a_line_of_their_own(self) -> None:
+        hits = "INFO 01-23 06:33:37 metrics.py:406] Prefix cache hit rate: GPU: 61.20%, CPU: 0.00%"
+        window = self.window(self.LOAD, hits)
+        assert window.prefix_hit_ratio == pytest.approx(0.612)
+        assert (window.waiting_max, window.kv_usage_max_ratio) == (4.0, pytest.approx(0.921))
+
+    def test_both_of_sglangs_words_for_retraction_count(self) -> None:
+        window = self.window(
+            "[2026-08-23 09:06:21 TP0] Decode batch, #running-req: 10, #token: 166144, token usage:"
+            " 0.92, pre-allocated usage: 0.10, #prealloc-req: 2, cuda graph: True, gen throughput "
+            "(token/s): 3000.22, #queue-req: 0",
+            "[2026-08-23 09:06:22 TP0] KV cache pool is full. Retract requests. "
+            "#retracted_reqs: 4, #new_token_ratio: 0.10 -> 0.98",
+            "[2026-08-23 09:06:22 TP0] Decode out of memory happened. #retracted_reqs: 2, "
+            "#new_token_ratio: 0.10 -> 0.98",
+        )
+        assert (window.preemptions, window.kv_usage_max_ratio) == (6.0, 0.92)
+
+    def test_usage_of_hybrid_models_is_that_of_full_attention(self) -> None:
+        window = self.window(
+            "[2026-08-23 09:06:21 DP9 TP9 EP9] Decode batch, #running-req: 1, #full token: 166144, "
+            "full token usage: 0.92, #swa token: 512, swa token usage: 0.30, accept len: 3.55, "
+            "cuda graph: True, gen throughput (token/s): 3.22, #queue-req: 5"
+        )
+        assert (window.replica, window.kv_usage_max_ratio) == ("DP9 TP9", 0.92)
+
+    def test_two_lines_of_vllm_that_ran_into_one_are_read(self) -> None:
+        line = (
+            "INFO 07-28 06:41:{second} [loggers.py:118] Engine 000: Avg prompt throughput: 0.0 "
+            "tokens/s, Avg generation throughput: 239.2 tokens/s, Running: 8 reqs, Waiting: 0 reqs,"
+            " GPU KV cache usage: {usage}%, Prefix cache hit rate: 0.0%"
+        )
+        text = line.format(second="09", usage=91.6) + line.format(second="19", usage=91.9)
+        assert self.window(text).kv_usage_max_ratio == pytest.approx(0.919)
+
+
+class TestOpenInstruct:
+    def test_its_steps_are_not_the_episodes_that_wandb_is_told(self) -> None:
+        names = ("_step", "global_step", "training_step", "time/total", "time/training")
+        names += ("time/trainer_idle_waiting_for_inference", "learner_mfu", "val/stop_rate")
+        rows = (",".join(names), "512,512,1,60,20,35,41,0.75", "1024,1024,2,61,20,36,41,0.5")
+        facts = import_facts(
+            LogSource.of_bytes("history.csv", "\n".join(rows).encode(), 10**18), "x"
+        )
+        assert (facts.run.system, facts.run.mode) == ("open_instruct", "separate_async")
+        assert seconds_of(facts) == [(1, 60.0), (2, 61.0)]
+        scalars = facts.steps[0].scalars
+        assert read_metric("mfu_actor", scalars) == pytest.approx(0.41)
+        assert read_metric("truncated_ratio", scalars) == pytest.approx(0.25)
+        found = {stage.stage: stage.exclusive_s for stage in facts.steps[0].step.stages}
+        assert found == {"trainer_wait": 35.0, "update_actor": 20.0}
+
+
+def test_slimes_rollouts_alone_are_no_steps() -> None:
+    text = (
+        "(RolloutManager pid=18) [2026-04-15 07:57:53] rollout.py:1193 - perf 0: "
+        "{'rollout/response_len/mean': 2773.7, 'perf/rollout_time': 371.17}\n"
+    )
+    with pytest.raises(UnreadableLogError, match="none of its 1 step lines says how long"):
+        read(text)
