@@ -298,7 +298,7 @@ def log_value(step: int, name: str, value: object) -> bool:
 
 
 def autolog() -> None:
-    """Record what the process tells wandb, TensorBoard, MLflow, swanlab and trackio, as `log` would.
+    """Record what wandb, TensorBoard, MLflow, swanlab and trackio are told, as `log` would.
 
     Call it after `init`, or before: what is logged before `init` is left out. Of slime, OpenRLHF,
     NeMo-RL, AReaL, SkyRL, ROLL and prime-rl what they log is taken where they log it, whatever
