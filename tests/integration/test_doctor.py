@@ -8,12 +8,18 @@ pytestmark = pytest.mark.integration
 
 
 def test_a_server_that_is_well(server: ServerProcess):
-    done = run_longpole("doctor", "--server", server.url, "--data-dir", str(server.data_dir))
+    done = run_longpole(
+        "doctor", "--server", server.url, "--data-dir", str(server.data_dir),
+        # Whoever else runs one on this machine is not looked at.
+        "--otlp-http-port", "1", "--otlp-grpc-port", "2",
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert any(line.startswith("ok   server") for line in lines)
     assert any(line.startswith("ok   storage") for line in lines)
     assert any(line.startswith("ok   store ") and "has it open" in line for line in lines)
+    assert any(line.startswith("ok   lag ") and "requests wait" in line for line in lines)
+    assert any(line.split()[1] == "nvml" for line in lines)
     assert lines[-1] == "Nothing is wrong."
 
 

@@ -23,6 +23,7 @@ from longpole_server.errors import (
 )
 
 DEFAULT_SERVER = "http://127.0.0.1:8470"
+_MAX_METRICS_BYTES = 4 << 20
 _TIMEOUT_S = 60.0
 _KINDS: Mapping[int, type[ServerError]] = {
     400: BadRequestError,
@@ -101,6 +102,15 @@ class ServerClient:
         """Send an OTLP request to `<path>` and return the answer. Raises as `get`."""
         return self._request(path, body, headers, root="")
 
+    def get_metrics(self) -> dict[str, float]:
+        """Return the server's own figures, of `/metrics`, by name. Raises as `get`."""
+        try:
+            with self._open("/metrics", None, {}) as answer:
+                lines = answer.read(_MAX_METRICS_BYTES).decode("utf-8", "replace").splitlines()
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerError(f"{self._address} broke off: {error}.") from error
+        return dict(figure for line in lines if (figure := _read_figure(line)) is not None)
+
     def download(self, path: str, file: Path) -> None:
         """Write what is at `/api/v1<path>` into a file. Raises as `get`."""
         with self._open(f"/api/v1{path}", None, {}) as answer, file.open("wb") as stream:
@@ -153,6 +163,14 @@ class ServerClient:
         if not isinstance(document, dict):
             raise ServerError(f"{self._address} answered something else than an object.")
         return cast("dict[str, Any]", document)
+
+
+def _read_figure(line: str) -> tuple[str, float] | None:
+    name, _, value = line.partition(" ")
+    try:
+        return (name, float(value)) if name and not name.startswith("#") else None
+    except ValueError:
+        return None
 
 
 def quote_segment(text: str) -> str:

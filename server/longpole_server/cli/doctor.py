@@ -3,44 +3,30 @@
 import argparse
 import os
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import platformdirs
 
 from longpole import __version__
 from longpole.options import OptionParser
+from longpole_server.cli.agent_checks import examine_agents, examine_port
+from longpole_server.cli.checks import Check, Server, describe_size
 from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, is_address, read_token
+from longpole_server.cli.driver_checks import examine_driver
+from longpole_server.cli.ingest_checks import examine_alerts, examine_lag
 from longpole_server.errors import ConfigError, NotFoundError, ServerError
 from longpole_server.ingest.normalize.attributes import LEAST_NOW_NS
 
-Verdict = Literal["ok", "note", "bad"]
-
 _LOW_DISK_BYTES = 5 << 30
-_SILENT_AFTER_S = 30
-_MAX_SKEW_S = 2.0
-_OTLP_PORTS = (4317, 4318)
-_LIVE_STATES = frozenset({"live", "stalled"})
-_MAX_NAMES = 5
+_OTLP_GRPC_PORT, _OTLP_HTTP_PORT = 4317, 4318
 _MAX_TABLES = 5
 _PACKAGES = ("chdb", "clickhouse-connect", "pyarrow", "dash", "nvidia-ml-py")
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at: how it is, and what to do when it is not well."""
-
-    verdict: Verdict
-    subject: str
-    text: str
-    advice: str = ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -52,7 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"longpole doctor: {error.message}", file=sys.stderr)
         return 2
     num_bad = 0
-    for check in examine(client, options.server, Path(options.data_dir), time.time_ns):
+    ports = (options.otlp_grpc_port, options.otlp_http_port)
+    for check in examine(client, options.server, Path(options.data_dir), time.time_ns, ports):
         num_bad += check.verdict == "bad"
         print(render(check), flush=True)
     print("Something needs your hand." if num_bad else "Nothing is wrong.")
@@ -60,7 +47,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def examine(
-    client: ServerClient, address: str, data_dir: Path, clock_ns: Callable[[], int]
+    client: Server,
+    address: str,
+    data_dir: Path,
+    clock_ns: Callable[[], int],
+    ports: Sequence[int] = (),
 ) -> Iterator[Check]:
     """Look at one thing after the other.
 
@@ -69,12 +60,14 @@ def examine(
         address: Its address, for people.
         data_dir: Where a server of this machine keeps its data.
         clock_ns: UTC nanoseconds.
+        ports: Where trainers of this machine find an agent or a server.
     """
     yield Check("ok", "version", f"Longpole {__version__}, {_describe_packages()}")
     yield from _examine_data_dir(data_dir)
     yield from _examine_server(client, address, clock_ns)
-    for port in _OTLP_PORTS:
-        yield _examine_port(port)
+    yield examine_driver()
+    for port in ports:
+        yield from examine_port(port)
 
 
 def render(check: Check) -> str:
@@ -101,6 +94,14 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
     parser.add_argument(
         "--data-dir", default=data_dir, metavar="DIR", help=f"of a server here (default {data_dir})"
     )
+    for name, port in (("grpc", _OTLP_GRPC_PORT), ("http", _OTLP_HTTP_PORT)):
+        parser.add_argument(
+            f"--otlp-{name}-port",
+            type=int,
+            default=port,
+            metavar="PORT",
+            help=f"of the agent, or the server, of this machine (default {port})",
+        )
     return parser.parse(arguments, environ)
 
 
@@ -129,7 +130,7 @@ def _examine_data_dir(data_dir: Path) -> Iterator[Check]:
         )
         return
     free = shutil.disk_usage(data_dir).free
-    text = f"{data_dir}, {_size(free)} free on its disk"
+    text = f"{data_dir}, {describe_size(free)} free on its disk"
     if free < _LOW_DISK_BYTES:
         yield Check("bad", "disk", text, "make room, or keep rows for less time: --retention")
     else:
@@ -150,9 +151,7 @@ def _read_holder(lock: Path) -> str | None:
     return number if number and Path(f"/proc/{number}").exists() else None
 
 
-def _examine_server(
-    client: ServerClient, address: str, clock_ns: Callable[[], int]
-) -> Iterator[Check]:
+def _examine_server(client: Server, address: str, clock_ns: Callable[[], int]) -> Iterator[Check]:
     try:
         health = client.get("/health")
     except ServerError as error:
@@ -167,7 +166,9 @@ def _examine_server(
     yield from _try_to("ready", lambda: _examine_ready(client))
     yield from _try_to("storage", lambda: _examine_storage(client))
     yield from _examine_clock(clock_ns())
-    yield from _try_to("agents", lambda: _examine_agents(client, clock_ns()))
+    yield from _try_to("lag", lambda: examine_lag(client))
+    yield from _try_to("agents", lambda: examine_agents(client, clock_ns()))
+    yield from _try_to("alerts", lambda: examine_alerts(client))
 
 
 def _try_to(subject: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
@@ -199,108 +200,29 @@ def _compare_versions(address: str, version: str) -> Check:
     return Check("note", "server", text, f"this machine has {__version__}: upgrade the older one")
 
 
-def _examine_ready(client: ServerClient) -> Iterator[Check]:
+def _examine_ready(client: Server) -> Iterator[Check]:
     # A server that is not ready answers 503, which the client raises.
     parts = client.get("/ready").get("parts", {})
     yield Check("ok", "ready", ", ".join(map(str, parts)) + " work")
 
 
-def _examine_storage(client: ServerClient) -> Iterator[Check]:
+def _examine_storage(client: Server) -> Iterator[Check]:
     storage = client.get("/storage")
     tables: list[dict[str, Any]] = storage["tables"]
     largest = ", ".join(
-        f"{table['table']} {_size(table['bytes_on_disk'])}" for table in tables[:_MAX_TABLES]
+        f"{table['table']} {describe_size(table['bytes_on_disk'])}"
+        for table in tables[:_MAX_TABLES]
     )
     more = f", {len(tables) - _MAX_TABLES} more" if len(tables) > _MAX_TABLES else ""
     held = f"{largest}{more}" if largest else "no rows yet"
-    text = f"{_size(storage['bytes_on_disk'])} in {storage['place']} ({held})"
+    text = f"{describe_size(storage['bytes_on_disk'])} in {storage['place']} ({held})"
     free = storage["free_bytes"]
     if free is not None and free < max(_LOW_DISK_BYTES, storage["bytes_on_disk"] // 10):
         yield Check(
             "bad",
             "storage",
-            f"{text}, only {_size(free)} free",
+            f"{text}, only {describe_size(free)} free",
             "make room, or keep rows for less time: --retention",
         )
     else:
         yield Check("ok", "storage", text)
-
-
-def _examine_agents(client: ServerClient, now_ns: int) -> Iterator[Check]:
-    nodes: list[dict[str, Any]] = client.get("/nodes")["nodes"]
-    if not nodes:
-        yield Check(
-            "note",
-            "agents",
-            "no node was heard of in the last day",
-            "run `longpole agent --server URL` on every GPU node",
-        )
-        return
-    live = {run["run_id"] for run in client.get("/runs")["runs"] if run["state"] in _LIVE_STATES}
-    ages_s = {str(node["host"]): (now_ns - node["seen_ns"]) / 1e9 for node in nodes}
-    at_rest = [
-        node["host"]
-        for node in nodes
-        if ages_s[node["host"]] > _SILENT_AFTER_S and not live.intersection(node["runs"])
-    ]
-    for host, age_s in ages_s.items():
-        if host not in at_rest:
-            yield _judge_agent(host, age_s)
-    if at_rest:
-        yield _describe_at_rest(at_rest, min(ages_s[host] for host in at_rest))
-
-
-def _describe_at_rest(hosts: Sequence[str], age_s: float) -> Check:
-    """Name nodes that are silent and not missed, such as those of a demo that ended."""
-    names = ", ".join(hosts[:_MAX_NAMES]) + (" ..." if len(hosts) > _MAX_NAMES else "")
-    return Check(
-        "note",
-        "at rest",
-        f"{names}: nothing for {_span(age_s)}, and no live run is there",
-        "nothing to do, unless an agent should be running there",
-    )
-
-
-def _judge_agent(host: str, age_s: float) -> Check:
-    if age_s < -_MAX_SKEW_S:
-        return Check(
-            "bad",
-            "clock",
-            f"{host} is {-age_s:.0f} s ahead of this machine",
-            "synchronise both clocks: chrony or systemd-timesyncd",
-        )
-    if age_s > _SILENT_AFTER_S:
-        return Check(
-            "bad",
-            "agent",
-            f"{host} was last heard {_span(age_s)} ago by its clock, amid a live run",
-            f"look at the agent on {host}, at its way to the server, and at its clock",
-        )
-    return Check("ok", "agent", f"{host} was heard {max(0.0, age_s):.0f} s ago")
-
-
-def _examine_port(port: int) -> Check:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        is_open = probe.connect_ex(("127.0.0.1", port)) == 0
-    subject = f"port {port}"
-    if is_open:
-        return Check("ok", subject, "somebody listens: trainers on this machine reach it")
-    return Check(
-        "note", subject, "nobody listens on this machine", "trainers here need an agent or a server"
-    )
-
-
-def _size(num_bytes: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if num_bytes < 1024:
-            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
-        num_bytes /= 1024
-    return f"{num_bytes:.1f} TiB"
-
-
-def _span(seconds: float) -> str:
-    for unit, length_s in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length_s:
-            return f"{seconds / length_s:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -2,7 +2,10 @@ from typing import Any
 
 import pytest
 
-from longpole_server.cli.doctor import Check, examine, render
+from longpole_server.cli.agent_checks import judge_health
+from longpole_server.cli.checks import Check
+from longpole_server.cli.doctor import examine, render
+from longpole_server.cli.driver_checks import examine_driver
 from longpole_server.errors import NotFoundError, ServerError
 
 NOW_NS = 1_800_000_000 * 10**9
@@ -21,6 +24,9 @@ class FakeServer:
             raise answer
         return answer
 
+    def get_metrics(self) -> dict[str, float]:
+        return self.get("/metrics")
+
 
 def look(tmp_path: Any, **changes: Any) -> dict[str, Check]:
     answers: dict[str, Any] = {
@@ -33,16 +39,21 @@ def look(tmp_path: Any, **changes: Any) -> dict[str, Check]:
             "tables": [{"table": "gpu_samples", "bytes_on_disk": 10 * GIB}],
         },
         "/nodes": {"nodes": []},
+        "/metrics": {"longpole_journal_max_bytes": float(2 * GIB)},
+        "/alerts?state=firing": {"alerts": []},
         "/runs": {"runs": [{"run_id": "a", "state": "live"}, {"run_id": "b", "state": "finished"}]},
-        **{f"/{name}": answer for name, answer in changes.items()},
+        **{f"/{name}": answer for name, answer in changes.items() if name != "alerts"},
     }
+    if "alerts" in changes:
+        answers["/alerts?state=firing"] = changes["alerts"]
     server: Any = FakeServer(answers)
     checks = examine(server, "http://server", tmp_path, lambda: NOW_NS)
     return {check.subject: check for check in checks}
 
 
 def node(host: str, age_s: float, run: str = "a") -> dict[str, Any]:
-    return {"host": host, "seen_ns": NOW_NS - round(age_s * 1e9), "runs": [run]}
+    seen_ns = NOW_NS - round(age_s * 1e9)
+    return {"host": host, "seen_ns": seen_ns, "runs": [run], "num_gpus": 8}
 
 
 def test_what_is_well(tmp_path: Any):
@@ -61,6 +72,29 @@ def test_what_is_well(tmp_path: Any):
         ({"ready": ServerError("the store is away", "wait")}, "ready", "wait"),
         ({"storage": ServerError("this server wants its token")}, "storage", "LONGPOLE_TOKEN"),
         ({"health": ServerError("nobody answers")}, "server", "longpole up"),
+        ({"metrics": {"longpole_ingest_pending_requests": 3e4}}, "lag", "LongpoleIngestLag"),
+        (
+            {
+                "metrics": {
+                    "longpole_journal_bytes": 1.5 * GIB,
+                    "longpole_journal_max_bytes": 2.0 * GIB,
+                }
+            },
+            "lag",
+            "the server's CPU",
+        ),
+        (
+            {
+                "alerts": {
+                    "alerts": [
+                        {"rule": "spool.filling", "summary": "node-3", "first_look": "its network"},
+                        {"rule": "run.hang", "summary": "a", "first_look": "b"},
+                    ]
+                }
+            },
+            "alert",
+            "its network",
+        ),
         (
             {"storage": {"place": "x", "free_bytes": GIB, "bytes_on_disk": 1, "tables": []}},
             "storage",
@@ -102,3 +136,96 @@ def test_a_clock_from_before_this_program_is_wrong(tmp_path: Any):
     checks = examine(server, "http://server", tmp_path, lambda: 86_400 * 10**9)
     (clock,) = (check for check in checks if check.subject == "clock")
     assert (clock.verdict, "1970-01-02" in clock.text) == ("bad", True)
+
+
+def test_how_far_the_server_is_behind(tmp_path: Any):
+    found = look(tmp_path, metrics={"longpole_ingest_lost_requests_total": 2.0})
+    assert found["lag"].verdict == "ok"
+    assert found["lag"].text.startswith("0 requests wait for the store, 0 steps")
+    assert (found["ingest"].verdict, found["ingest"].advice) == (
+        "note", "LongpoleIngestLost in the runbook",
+    )  # fmt: skip
+    assert look(tmp_path, metrics={"longpole_steps_waiting": 999.0})["lag"].verdict == "note"
+
+
+def test_many_nodes_are_one_line_and_those_without_gpus_are_named(tmp_path: Any):
+    nodes = [node(f"node-{number}", number / 100) for number in range(128)]
+    found = look(tmp_path, nodes={"nodes": [*nodes, {**node("head", 0.5), "num_gpus": 0}]})
+    assert found["agents"].text == "129 nodes were heard in the last 1 s; 1024 GPUs"
+    assert "agent" not in found
+    assert (found["gpus"].verdict, found["gpus"].text) == (
+        "note", "head: no GPU is reported from there",
+    )  # fmt: skip
+
+
+def test_what_an_agent_says_of_itself():
+    health: dict[str, Any] = {
+        "host": "node-1", "server": "http://s:8470", "trouble": None,
+        "spool": {"records": 3, "dropped": 0}, "sources": [{"name": "host", "error": None}],
+    }  # fmt: skip
+    (well,) = judge_health(health)
+    assert (well.verdict, well.text) == (
+        "ok", "node-1 sends to http://s:8470, 3 requests wait in its spool",
+    )  # fmt: skip
+    health |= {
+        "trouble": "library and driver are of different versions",
+        "spool": {"records": 9, "dropped": 4},
+        "sources": [{"name": "pod_resources", "error": "permission denied"}],
+    }
+    trouble, source, dropped = judge_health(health)
+    assert (trouble.verdict, source.verdict, dropped.verdict) == ("bad", "bad", "note")
+    assert "different versions" in trouble.text
+    assert source.text == "pod_resources: permission denied"
+
+
+class ErrorString:
+    restype: Any = None
+
+    def __call__(self, status: int) -> bytes:
+        return b"Driver/library version mismatch"
+
+
+class Library:
+    """Answers as `libnvidia-ml` would."""
+
+    def __init__(self, status: int = 0, count: int = 0) -> None:
+        self._status = status
+        self._count = count
+        self.is_open = False
+        self.nvmlInit_v2, self.nvmlShutdown = self.begin, self.end
+        self.nvmlDeviceGetCount_v2, self.nvmlSystemGetDriverVersion = self.count, self.version
+        self.nvmlErrorString = ErrorString()
+
+    def begin(self) -> int:
+        self.is_open = self._status == 0
+        return self._status
+
+    def end(self) -> int:
+        self.is_open = False
+        return 0
+
+    def count(self, place: Any) -> int:
+        place._obj.value = self._count
+        return 0
+
+    def version(self, text: Any, size: int) -> int:
+        text.value = b"580.82"
+        return 0
+
+
+def test_a_driver_that_answers_and_one_that_does_not():
+    def look_at(library: Any) -> Check:
+        return examine_driver(lambda _: library)
+
+    well = Library(count=8)
+    assert look_at(well) == Check("ok", "nvml", "8 GPUs, driver 580.82")
+    assert not well.is_open
+    assert look_at(Library(count=0)).verdict == "bad"
+    mismatch = look_at(Library(status=18))
+    assert (mismatch.verdict, "version mismatch" in mismatch.text) == ("bad", True)
+    assert mismatch.advice.startswith("library and kernel module")
+
+    def load(_: str) -> Any:
+        raise OSError("no such file")
+
+    assert examine_driver(load).verdict == "note"
