@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
+from numpy.typing import NDArray
+
 ABSENT = "–"
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
+_QUARTER_NS = 900 * NS_PER_S
 
 _SECOND_UNITS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -126,6 +130,17 @@ class Zone:
         seconds, rest_ns = divmod(ts_ns, NS_PER_S)
         moment = datetime.fromtimestamp(seconds, tz=self.tz).replace(tzinfo=None)
         return moment.replace(microsecond=rest_ns // 1000)
+
+    def local_ms(self, ts_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return UTC timestamps as milliseconds of the viewer's wall clock."""
+        quarters, which = np.unique(ts_ns // _QUARTER_NS, return_inverse=True)
+        # Offsets of zones change at quarters of an hour only.
+        offsets_ms = [
+            (datetime.fromtimestamp(quarter * 900, tz=self.tz).utcoffset() or timedelta())
+            / timedelta(milliseconds=1)
+            for quarter in quarters.tolist()
+        ]
+        return ts_ns / NS_PER_MS + np.reshape(np.array(offsets_ms)[which], ts_ns.shape)
 
     def format_clock(self, ts_ns: int | None) -> str:
         """Return `14:03:22`."""

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-import plotly.graph_objects as go
 from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.components.notice import error_notice, missing_notice
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.theme import DEFAULT_THEME, ThemeName
@@ -144,7 +144,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         )
         known = (answered or {}).get("keys")
         keys = known if isinstance(known, dict) and ctx.triggered else {}
-        rendered = await reader.run(render_group, reader, group, view, keys)
+        rendered = await reader.run(_answer, reader, group, view, keys)
         version = (pulsed or {}).get("version")
         return [*rendered.values, rendered.notice, {"version": version, "keys": rendered.keys}]
 
@@ -156,6 +156,15 @@ class Rendered:
     values: list[object]
     keys: dict[str, str]
     notice: object
+
+
+def _answer(reader: Reader, group: PanelGroup[R], view: View, known: Mapping[str, str]) -> Rendered:
+    """Render a group and turn its figures into plain values, all of it beside the event loop."""
+    rendered = render_group(reader, group, view, known)
+    rendered.values = [
+        value.to_plotly_json() if isinstance(value, Figure) else value for value in rendered.values
+    ]
+    return rendered
 
 
 def render_group(
@@ -206,8 +215,8 @@ def keep_zoom(figure: object, zoom: object) -> object:
     `uirevision` alone does not keep it: Dash 4.4 writes a zoom into the figure's own layout, after
     which Plotly takes it for the program's. `zoom` is `{"revision", "range"}` from the browser.
     """
-    if isinstance(figure, go.Figure) and isinstance(zoom, Mapping):
+    if isinstance(figure, Figure) and isinstance(zoom, Mapping):
         revision, span = zoom.get("revision"), zoom.get("range")
-        if span is not None and revision == figure.layout.uirevision:
+        if span is not None and revision == figure.layout.get("uirevision"):
             figure.update_layout(xaxis={"range": span, "autorange": False})
     return figure

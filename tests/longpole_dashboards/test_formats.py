@@ -1,6 +1,7 @@
 import math
 from datetime import datetime, timezone
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +101,16 @@ def test_an_unknown_zone_falls_back_to_the_offset() -> None:
 @pytest.mark.parametrize("reported", [None, {}, {"name": 3}, {"offset_min": "x"}])
 def test_without_a_word_from_the_browser_times_are_utc(reported: dict[str, object] | None) -> None:
     assert formats.Zone.from_browser(reported).format_clock(NOON_NS) == "12:00:05"
+
+
+@given(st.integers(1_700_000_000, 1_800_000_000), st.integers(0, 400_000))
+def test_moments_in_columns_are_those_one_by_one(start_s: int, length_s: int) -> None:
+    zone = formats.Zone.from_browser({"name": "Europe/Berlin"})
+    moments_ns = np.array([[start_s, start_s + length_s]], dtype=np.int64) * formats.NS_PER_S
+    found_ms = zone.local_ms(moments_ns)
+    assert found_ms.shape == (1, 2)
+    for ts_ns, found in zip(moments_ns[0].tolist(), found_ms[0].tolist(), strict=True):
+        assert found == zone.local(ts_ns).replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
 def test_local_keeps_fractions_of_a_second() -> None:

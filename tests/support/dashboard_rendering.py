@@ -5,11 +5,13 @@
 from typing import Any
 
 from longpole_dashboards.addresses import Query
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import PanelGroup, View
 from longpole_dashboards.theme import ThemeName
 from support.dashboard_fake_service import FakeService
+from support.plotly_figures import check_figure
 
 NOW_NS = 1_760_000_000 * 10**9
 
@@ -29,5 +31,6 @@ def render(group: PanelGroup[Any], service: FakeService, view: View) -> dict[str
         values = panel.render(reading)
         assert len(values) == len(panel.outputs)
         names = [".".join(output) for output in panel.outputs]
-        found.update(zip(names, values, strict=True))
+        checked = [check_figure(v) if isinstance(v, Figure) else v for v in values]
+        found.update(zip(names, checked, strict=True))
     return found

@@ -37,19 +37,17 @@
   /* -- crosshair --------------------------------------------------------------------------------- */
 
   /* Steps are as wide as they lasted: half a step to either side is the step's time. */
-  const readMoment = (text) => Date.parse(`${text}Z`);
-
   function toTime(steps, place) {
     const found = steps.find(([step]) => Math.abs(place - step) <= 0.5);
     if (!found) return null;
-    const [start, end] = [readMoment(found[1]), readMoment(found[2])];
+    const [, start, end] = found;
     return start + (place - found[0] + 0.5) * (end - start);
   }
 
   function toStep(steps, moment) {
-    const found = steps.find(([, start, end]) => readMoment(start) <= moment && moment <= readMoment(end));
+    const found = steps.find(([, start, end]) => start <= moment && moment <= end);
     if (!found) return null;
-    const [start, end] = [readMoment(found[1]), readMoment(found[2])];
+    const [, start, end] = found;
     return found[0] - 0.5 + (moment - start) / Math.max(1, end - start);
   }
 

@@ -348,9 +348,11 @@
     },
 
     openStep(clicked, search) {
-      const point = clicked?.points?.find((one) => Array.isArray(one.customdata));
+      /* Bars say more than their step; cells of a picture say their step alone. */
+      const steps = clicked?.points?.map(({ customdata }) => (Array.isArray(customdata) ? customdata[0] : customdata));
+      const step = steps?.find(Number.isInteger);
       const run = new URLSearchParams(search).get("id");
-      if (point && run !== null && location.pathname === "/run") go(stepHref(run, point.customdata[0]));
+      if (step !== undefined && run !== null && location.pathname === "/run") go(stepHref(run, step));
     },
 
     openSample(cell) {

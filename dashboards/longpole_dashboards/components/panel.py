@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import dash_mantine_components as dmc
-import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.components.attributes import attributes
 from longpole_dashboards.components.export import image_button
+from longpole_dashboards.figures.figure import Figure
 
 __all__ = [
     "age",
@@ -144,10 +144,9 @@ def graph(graph_id: str, height_px: int) -> Component:
     )
 
 
-def fit_height(figure: go.Figure) -> tuple[go.Figure, dict[str, str]]:
+def fit_height(figure: Figure) -> tuple[Figure, dict[str, str]]:
     """Move a figure's height into the style of its place, so that its width stays free."""
-    height_px = figure.layout.height or _MESSAGE_PX
-    figure.layout.height = None
+    height_px = figure.layout.pop("height", _MESSAGE_PX)
     return figure, {"height": f"{height_px:.0f}px"}
 
 

@@ -1,1 +1,1 @@
-"""Figures: model types in, `plotly.graph_objects.Figure` out. Nothing here reads or waits."""
+"""Figures: model types in, a `Figure` out. Nothing here reads or waits."""

@@ -1,13 +1,9 @@
 """Alerts as marks on a chart of steps: where each began, and the steps an address points at."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.theme import ROLES, Roles, ThemeName, translucent
 from longpole_server.model.alert import Alert
@@ -19,7 +15,7 @@ _SIGNS = {"critical": "▲", "warning": "◆", "info": "●"}
 
 
 def mark_alerts(
-    figure: go.Figure,
+    figure: Figure,
     alerts: Sequence[Alert],
     titles: Mapping[str, str],
     *,
@@ -60,8 +56,7 @@ def mark_alerts(
             font={"size": 11, "color": _colour(worst, roles)},
         )
     if by_step or asked is not None:
-        top_px = figure.layout.margin.t or 0
-        figure.update_layout(margin={"t": top_px + _ROOM_PX})
+        figure.update_layout(margin={"t": figure.margin_top_px + _ROOM_PX})
 
 
 def _colour(alert: Alert, roles: Roles) -> str:
@@ -71,7 +66,7 @@ def _colour(alert: Alert, roles: Roles) -> str:
 
 
 def _shade(
-    figure: go.Figure,
+    figure: Figure,
     asked: tuple[int, int],
     shown: Mapping[int, Step],
     axis: str,

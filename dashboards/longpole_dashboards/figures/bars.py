@@ -1,5 +1,6 @@
 """Steps as bars: which seconds each bar stands for, thinned to the bars a screen can show."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from longpole_server.model.step import Step
 
 @dataclass(frozen=True, slots=True)
 class StepBar:
-    """One bar: a step, or several neighbouring ones as their mean.
+    """One bar: a step, or several neighbouring ones as their mean, with the longest of them.
 
     Attributes:
         first_step, last_step: Inclusive.
@@ -20,6 +21,8 @@ class StepBar:
         seconds: Stage -> mean exclusive seconds; a stage nobody reported is absent.
         outside: Stage -> mean seconds between steps.
         duration_s: Mean seconds of the steps, None while open.
+        longest_step, longest_s: The one that took longest; its seconds so far while it is open.
+        longest_stage: The stage in which it took the most longer than the mean.
     """
 
     first_step: int
@@ -30,6 +33,9 @@ class StepBar:
     seconds: dict[str, float]
     outside: dict[str, float]
     duration_s: float | None
+    longest_step: int
+    longest_s: float
+    longest_stage: str
 
     @property
     def is_open(self) -> bool:
@@ -83,27 +89,44 @@ def order_stages(names: set[str]) -> list[str]:
     return known + unknown + tail
 
 
+def _spent(step: Step) -> dict[str, float]:
+    seconds = {stage.stage: stage.exclusive_s for stage in step.stages}
+    if len(seconds) < len(step.stages):
+        seconds = dict.fromkeys(seconds, 0.0)
+        for stage in step.stages:
+            seconds[stage.stage] += stage.exclusive_s
+    if step.unattributed_s is not None:
+        seconds[stages.UNATTRIBUTED] = step.unattributed_s
+    return seconds
+
+
 def _mean(group: Sequence[Step]) -> StepBar:
-    seconds: dict[str, float] = {}
-    outside: dict[str, float] = {}
+    seconds: defaultdict[str, float] = defaultdict(float)
+    outside: defaultdict[str, float] = defaultdict(float)
     for step in group:
         for stage in step.stages:
-            seconds[stage.stage] = seconds.get(stage.stage, 0.0) + stage.exclusive_s / len(group)
+            seconds[stage.stage] += stage.exclusive_s
         if step.unattributed_s is not None:
-            unattributed_s = step.unattributed_s / len(group)
-            seconds[stages.UNATTRIBUTED] = seconds.get(stages.UNATTRIBUTED, 0.0) + unattributed_s
+            seconds[stages.UNATTRIBUTED] += step.unattributed_s
         for stage in step.outside:
-            outside[stage.stage] = outside.get(stage.stage, 0.0) + stage.duration_s / len(group)
+            outside[stage.stage] += stage.duration_s
+    count = len(group)
+    means = {name: total_s / count for name, total_s in seconds.items()}
     first, last = group[0], group[-1]
     durations = [step.duration_s for step in group if step.duration_s is not None]
+    longest = max(group, key=lambda step: step.duration_s or 0.0)
+    spent = _spent(longest)
     end_ns = last.end_ns if last.end_ns is not None else last.start_ns
     return StepBar(
         first_step=first.step,
         last_step=last.step,
         attempt=first.attempt,
         start_ns=first.start_ns,
-        length_s=max((end_ns - first.start_ns) / NS_PER_S, sum(seconds.values())),
-        seconds=seconds,
-        outside=outside,
+        length_s=max((end_ns - first.start_ns) / NS_PER_S, sum(means.values())),
+        seconds=means,
+        outside={name: total_s / count for name, total_s in outside.items()},
         duration_s=sum(durations) / len(durations) if durations else None,
+        longest_step=longest.step,
+        longest_s=longest.duration_s or sum(spent.values()),
+        longest_stage=max(spent, key=lambda name: spent[name] - means[name], default=""),
     )

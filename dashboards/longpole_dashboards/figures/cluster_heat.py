@@ -1,14 +1,11 @@
 """One GPU field of the whole cluster over time: a row a GPU, or a row a node of a large one."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.gpus import MAX_LANES, arrange, heat_trace, lane_axis
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import NS_PER_MS, Zone
@@ -36,7 +33,7 @@ def average_nodes(heatmap: GpuHeatmap) -> GpuHeatmap:
 
 def cluster_heat(
     heatmap: GpuHeatmap, span_ns: tuple[int, int], *, zone: Zone, theme: ThemeName
-) -> go.Figure:
+) -> Figure:
     """Draw it; of more GPUs than rows fit, a row is the mean of a node."""
     if not heatmap.lanes:
         return message_figure(wrap(not_reported("gpus", "GPUs"), 60), theme)
@@ -58,7 +55,7 @@ def cluster_heat(
         "x0": zone.local(heatmap.start_ns + heatmap.bin_ns // 2).isoformat(),
         "dx": heatmap.bin_ns / NS_PER_MS,
     }
-    figure = go.Figure(heat_trace(rows, position, "y", theme, [0, 1]))
+    figure = Figure(heat_trace(rows, position, "y", theme, [0, 1]))
     height_px = min(_MAX_PX, max(90.0, _LANE_PX * len(rows.names)))
     figure.update_layout(
         template=template(theme),

@@ -1,18 +1,14 @@
 """Rollout engines over time: KV cache by replica, requests that run and wait, preemptions."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from longpole_dashboards.figures.figure import Figure, heatmap_trace, scatter_trace
 from longpole_dashboards.figures.folding import fold_rows
 from longpole_dashboards.figures.gpus import LEFT_PX, RIGHT_PX, tick_format
-from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.formats import NS_PER_MS, Zone
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
@@ -30,7 +26,7 @@ def kv_height_px(lanes: EngineLanes) -> float:
     return max(24.0, KV_ROW_PX * min(MAX_ROWS, len(lanes.replicas)))
 
 
-def draw_kv(figure: go.Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str,
+def draw_kv(figure: Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str,
             theme: ThemeName) -> dict[str, Any]:  # fmt: skip
     """Draw the KV cache in use, a row a replica; of many replicas a row keeps the fullest.
 
@@ -51,11 +47,11 @@ def draw_kv(figure: go.Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str
         names = [f"{name} and {size - 1} more" for name in names]
     last = len(roles.heat) - 1
     figure.add_trace(
-        go.Heatmap(
+        heatmap_trace(
             name="kv",
-            z=plotted(values),
+            z=values,
             **x,
-            y=plotted(names),
+            y=names,
             yaxis=yaxis,
             ygap=1 if len(names) <= MAX_ROWS // 2 else 0,
             zmin=0,
@@ -77,7 +73,7 @@ def draw_kv(figure: go.Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str
     }
 
 
-def draw_requests(figure: go.Figure, lanes: EngineLanes, x: Sequence[object], yaxis: str,
+def draw_requests(figure: Figure, lanes: EngineLanes, x: Sequence[object], yaxis: str,
                   theme: ThemeName) -> dict[str, Any]:  # fmt: skip
     """Draw how many requests run and wait in all engines, and where some were preempted.
 
@@ -98,9 +94,9 @@ def draw_requests(figure: go.Figure, lanes: EngineLanes, x: Sequence[object], ya
         (waiting, roles.warn, "wait"),
     ):
         figure.add_trace(
-            go.Scatter(
-                x=plotted(x),
-                y=plotted(values),
+            scatter_trace(
+                x=x,
+                y=values,
                 yaxis=yaxis,
                 name=words,
                 mode="lines",
@@ -115,13 +111,13 @@ def draw_requests(figure: go.Figure, lanes: EngineLanes, x: Sequence[object], ya
     if shown:
         top = float(np.nanmax(np.concatenate([running, waiting, [1.0]])))
         figure.add_trace(
-            go.Scatter(
-                x=plotted([x[at] for at in shown]),
+            scatter_trace(
+                x=[x[at] for at in shown],
                 y=[top] * len(shown),
                 yaxis=yaxis,
                 name="preempted",
                 mode="markers",
-                customdata=plotted(preempted[shown].tolist()),
+                customdata=preempted[shown].tolist(),
                 marker={"symbol": "triangle-down", "size": 7, "color": roles.bad},
                 hovertemplate="%{customdata:.0f} requests preempted<extra></extra>",
             )
@@ -144,9 +140,9 @@ def _total(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def engine_lanes(
     lanes: EngineLanes, span_ns: tuple[int, int], *, zone: Zone, theme: ThemeName
-) -> go.Figure:
+) -> Figure:
     """Draw the engines of a run over `span_ns`, on the same pixels as its GPUs."""
-    figure = go.Figure()
+    figure = Figure()
     first_ns = lanes.start_ns + lanes.bin_ns // 2
     position = {"x0": zone.local(first_ns).isoformat(), "dx": lanes.bin_ns / NS_PER_MS}
     times = [zone.local(first_ns + at * lanes.bin_ns) for at in range(lanes.running.shape[1])]

@@ -1,17 +1,13 @@
 """Every GPU of the cluster as one cell: a strip of cells a node, marks on what wants a look."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, heatmap_trace, scatter_trace
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import ROLES, ThemeName
@@ -55,7 +51,7 @@ class Scale:
 
 def gpu_map(
     cells: Sequence[Cell], scale: Scale, *, selected: str | None, theme: ThemeName
-) -> go.Figure:
+) -> Figure:
     """Draw the map; `customdata` of a cell is its node."""
     if not cells:
         return message_figure(wrap(not_reported("gpus", "GPUs"), 60), theme)
@@ -78,11 +74,11 @@ def gpu_map(
         values[row, left + cell.index] = cell.value
         words[row, left + cell.index] = cell.words
         owners[row, left + cell.index] = cell.host
-    figure = go.Figure(
-        go.Heatmap(
-            z=plotted(values),
-            text=plotted(words),
-            customdata=plotted(owners),
+    figure = Figure(
+        heatmap_trace(
+            z=values,
+            text=words,
+            customdata=owners,
             zmin=-0.5 if scale.labels else 0,
             zmax=len(scale.labels) - 0.5 if scale.labels else scale.top,
             colorscale=_colours(scale, theme),
@@ -147,7 +143,7 @@ def _name(host: str, row: int, left: int, is_selected: bool, theme: ThemeName) -
 
 
 def _draw_unreported(
-    figure: go.Figure,
+    figure: Figure,
     cells: Sequence[Cell],
     at: dict[str, tuple[int, int]],
     theme: ThemeName,
@@ -157,7 +153,7 @@ def _draw_unreported(
     if not missing:
         return
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=[at[cell.host][1] + cell.index for cell in missing],
             y=[at[cell.host][0] for cell in missing],
             mode="markers",
@@ -168,14 +164,14 @@ def _draw_unreported(
                 "line": {"width": 1},
             },
             text=[cell.words for cell in missing],
-            customdata=plotted([cell.host for cell in missing]),
+            customdata=[cell.host for cell in missing],
             hovertemplate="%{text}<extra></extra>",
         )
     )
 
 
 def _draw_marks(
-    figure: go.Figure,
+    figure: Figure,
     cells: Sequence[Cell],
     at: dict[str, tuple[int, int]],
     theme: ThemeName,
@@ -189,7 +185,7 @@ def _draw_marks(
             continue
         colour = getattr(roles, role)
         figure.add_trace(
-            go.Scatter(
+            scatter_trace(
                 x=[
                     at[cell.host][1] + cell.index + (condition != "silent") * shift
                     for cell in marked

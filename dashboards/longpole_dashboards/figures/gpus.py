@@ -1,23 +1,21 @@
 """GPU heat-map: GPUs by time, grouped by node and role, under the stage bands of the run."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from longpole.conventions import gpus
-from longpole_dashboards.figures.bands import Band, stage_bands
+from longpole_dashboards.figures.bands import stage_bands
+from longpole_dashboards.figures.figure import Figure, Trace, heatmap_trace
 from longpole_dashboards.figures.folding import Extreme, fold_rows
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.run_rows import draw_bands, draw_steps
 from longpole_dashboards.figures.template import template
-from longpole_dashboards.formats import NS_PER_MS, Zone, format_duration
-from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_dashboards.formats import NS_PER_MS, Zone
+from longpole_dashboards.theme import ROLES, ThemeName
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
@@ -139,21 +137,21 @@ def _scale(heatmap: GpuHeatmap) -> tuple[float, str, float]:
 
 def heat_trace(
     rows: HeatRows, x: dict[str, Any], yaxis: str, theme: ThemeName, domain: Sequence[float]
-) -> go.Heatmap:
+) -> Trace:
     """Return the heat-map trace; `x` is its position (`x0`, `dx`), `domain` that of its axis."""
     roles = ROLES[theme]
     last = len(roles.heat) - 1
     text_unit = f" {rows.unit}" if rows.unit else ""
-    return go.Heatmap(
+    return heatmap_trace(
         name="gpus",
-        z=plotted(rows.values),
+        z=rows.values,
         **x,
         yaxis=yaxis,
         ygap=1 if len(rows.names) <= 64 else 0,
         zmin=0,
         zmax=rows.top,
         colorscale=[(at / last, stop) for at, stop in enumerate(roles.heat)],
-        y=plotted(rows.names),
+        y=rows.names,
         hoverongaps=False,
         colorbar={
             "ticksuffix": text_unit,
@@ -191,18 +189,18 @@ def gpu_heatmap(
     span_ns: tuple[int, int],
     zone: Zone,
     theme: ThemeName,
-) -> go.Figure:
+) -> Figure:
     """Draw the GPUs of a run over `span_ns` below the steps and stages of the same time."""
     rows = arrange(heatmap)
-    figure = go.Figure()
+    figure = Figure()
     bands = [
         band
-        for band in stage_bands(steps, open_stage, now_ns)
+        for band in stage_bands(_steps_near(steps, span_ns), open_stage, now_ns)
         if band.end_ns > span_ns[0] and band.start_ns < span_ns[1]
     ]
-    for stage in dict.fromkeys(band.stage for band in bands):
-        figure.add_trace(_band_trace(stage, [b for b in bands if b.stage == stage], zone))
-    figure.add_trace(_step_trace(steps, now_ns, span_ns, zone, theme))
+    for trace in draw_bands(bands, span_ns, zone, theme, "y2"):
+        figure.add_trace(trace)
+    figure.add_trace(draw_steps(steps, now_ns, span_ns, zone, theme, "y3"))
     height_px, tops = _row_tops(len(rows.names))
     if rows.names:
         position: dict[str, Any] = {
@@ -239,6 +237,13 @@ def gpu_heatmap(
     return figure
 
 
+def _steps_near(steps: Sequence[Step], span_ns: tuple[int, int]) -> Sequence[Step]:
+    """Return the steps whose stages may touch a span, those after a step's end included."""
+    first = bisect_left(steps, span_ns[0], key=lambda step: step.start_ns)
+    last = bisect_left(steps, span_ns[1], key=lambda step: step.start_ns)
+    return steps[max(0, first - 1) : last]
+
+
 def tick_format(span_ns: tuple[int, int]) -> str:
     """Return how the clock stands on the axis of a span."""
     return "%H:%M:%S" if span_ns[1] - span_ns[0] < _SECONDS_BELOW_NS else "%H:%M"
@@ -268,71 +273,3 @@ def _label_axis(label: str) -> dict[str, Any]:
         "showgrid": False,
         "fixedrange": True,
     }
-
-
-def _band_trace(stage: str, bands: Sequence[Band], zone: Zone) -> go.Bar:
-    label = stage_label(stage)
-    return go.Bar(
-        orientation="h",
-        base=[zone.local(band.start_ns) for band in bands],
-        x=[(band.end_ns - band.start_ns) / NS_PER_MS for band in bands],
-        y=[0] * len(bands),
-        width=1,
-        yaxis="y2",
-        name=label,
-        customdata=plotted(
-            [
-                [band.step, format_duration((band.end_ns - band.start_ns) / 1e9), _state(band)]
-                for band in bands
-            ]
-        ),
-        marker={
-            "color": stage_colour(stage),
-            "opacity": [0.55 if band.is_open else 1.0 for band in bands],
-            "line": {"width": 0},
-        },
-        hovertemplate=(
-            f"<b>{label}</b>  %{{customdata[1]}}%{{customdata[2]}}"
-            "<br>step %{customdata[0]}<extra></extra>"
-        ),
-    )
-
-
-def _state(band: Band) -> str:
-    return " so far" if band.is_open else ", between steps" if band.is_outside else ""
-
-
-def _step_trace(
-    steps: Sequence[Step], now_ns: int, span_ns: tuple[int, int], zone: Zone, theme: ThemeName
-) -> go.Bar:
-    shown = [
-        step
-        for step in steps
-        if (step.end_ns or now_ns) > span_ns[0] and step.start_ns < span_ns[1]
-    ]
-    # Cut to the span, so that a label stands in the middle of what is seen.
-    starts = [max(step.start_ns, span_ns[0]) for step in shown]
-    ends = [min(step.end_ns or max(now_ns, step.start_ns), span_ns[1]) for step in shown]
-    roles = ROLES[theme]
-    return go.Bar(
-        orientation="h",
-        base=[zone.local(start) for start in starts],
-        x=[(end - start) / NS_PER_MS for start, end in zip(starts, ends, strict=True)],
-        y=[0] * len(shown),
-        width=1,
-        yaxis="y3",
-        customdata=plotted(
-            [
-                [step.step, format_duration(step.duration_s) if step.duration_s else "open"]
-                for step in shown
-            ]
-        ),
-        text=[str(step.step) for step in shown],
-        textposition="inside",
-        insidetextanchor="middle",
-        textangle=0,
-        textfont={"size": 10, "color": roles.muted},
-        constraintext="inside",
-        marker={"color": roles.raised, "line": {"width": 1, "color": roles.surface}},
-        hovertemplate="<b>step %{customdata[0]}</b>  %{customdata[1]}<extra></extra>",
-    )

@@ -1,14 +1,11 @@
 """Health metrics of a training as small charts side by side, with their healthy bands."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
+import numpy as np
 
 from longpole.conventions import metrics
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, scatter_trace
 from longpole_dashboards.figures.template import step_axis, template
 from longpole_dashboards.figures.thinning import keep_extremes
 from longpole_dashboards.formats import Zone, format_count, format_ratio
@@ -22,19 +19,24 @@ def health(
     theme: ThemeName,
     axis: str = "step",
     zone: Zone | None = None,
-) -> go.Figure:
+) -> Figure:
     """Draw one small chart per health metric, in the order given, with its healthy band."""
     roles = ROLES[theme]
-    figure = go.Figure()
+    figure = Figure()
     count = max(1, len(series))
     gutter = 0.04
     width = (1 - gutter * (count - 1)) / count
+    ends = _ends(series)
     for index, (name, found) in enumerate(series.items()):
         left = index * (width + gutter)
         suffix = "" if index == 0 else str(index + 1)
         places = keep_extremes([value for _, _, value in found.points])
         points = [found.points[at] for at in places]
         values = [value for _, _, value in points]
+        steps = np.array([step for step, _, _ in points], dtype=np.int32)
+        times = (zone or Zone()).local_ms(
+            np.array([ts_ns for _, ts_ns, _ in points], dtype=np.int64)
+        )
         figure.update_layout(
             {
                 f"xaxis{suffix}": {
@@ -48,7 +50,7 @@ def health(
                             "nticks": 4,
                         }
                         if axis == "time"
-                        else step_axis(*_ends(series), 4)
+                        else step_axis(*ends, 4)
                     ),
                     "matches": "x" if index else None,
                     "visible": bool(points),
@@ -65,13 +67,10 @@ def health(
             }
         )
         figure.add_trace(
-            go.Scatter(
-                x=[
-                    (zone or Zone()).local(ts_ns) if axis == "time" else step
-                    for step, ts_ns, _ in points
-                ],
-                customdata=plotted([[step] for step, _, _ in points]),
-                y=values,
+            scatter_trace(
+                x=times if axis == "time" else steps,
+                customdata=[[step] for step, _, _ in points],
+                y=np.array(values, dtype=np.float64),
                 mode="lines",
                 line={"width": 1.5, "color": roles.accent},
                 xaxis=f"x{suffix}",
@@ -97,12 +96,16 @@ def health(
 
 
 def _ends(series: Mapping[str, MetricSeries]) -> tuple[int, int]:
-    steps = [step for found in series.values() for step, _, _ in found.points]
-    return min(steps, default=0), max(steps, default=0)
+    # Points come in the order of their steps.
+    reported = [found.points for found in series.values() if found.points]
+    return (
+        min((points[0][0] for points in reported), default=0),
+        max((points[-1][0] for points in reported), default=0),
+    )
 
 
 def _caption(
-    figure: go.Figure, name: str, values: Sequence[float], left: float, theme: ThemeName
+    figure: Figure, name: str, values: Sequence[float], left: float, theme: ThemeName
 ) -> None:
     kind = metrics.METRICS[name]
     unit = "" if kind.unit == "1" else f" {kind.unit}"
@@ -131,7 +134,7 @@ def _format_level(name: str, value: float) -> str:
 
 
 def _band(
-    figure: go.Figure, name: str, values: Sequence[float], suffix: str, theme: ThemeName
+    figure: Figure, name: str, values: Sequence[float], suffix: str, theme: ThemeName
 ) -> None:
     healthy = metrics.METRICS[name].healthy
     if healthy is None:
@@ -147,7 +150,7 @@ def _band(
         x1=1,
         y0=max(bottom, low),
         y1=min(top, high),
-        line_width=0,
+        line={"width": 0},
         layer="below",
         fillcolor=translucent(ROLES[theme].good, 0.08),
     )

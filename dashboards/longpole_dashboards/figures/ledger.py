@@ -1,15 +1,10 @@
 """The ledger of one step: each stage's seconds against what is usual in this run."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Mapping
-
-import plotly.graph_objects as go
 
 from longpole.conventions import stages
 from longpole_dashboards.figures.bars import order_stages
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import format_change, format_duration, format_ratio
 from longpole_dashboards.glossary import not_reported
@@ -17,7 +12,7 @@ from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_labe
 from longpole_server.model.step import Step
 
 
-def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -> go.Figure:
+def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -> Figure:
     """Draw exclusive seconds per stage with a mark at `usual_s`, the run's median of that stage."""
     seconds = {stage.stage: stage.exclusive_s for stage in step.stages}
     if step.unattributed_s is not None:
@@ -28,24 +23,22 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
     names = order_stages(set(seconds))
     total = step.duration_s
     labels = [_label(seconds[name], total) for name in names]
-    figure = go.Figure(
-        go.Bar(
+    figure = Figure(
+        bar_trace(
             orientation="h",
             x=[seconds[name] for name in names],
             y=list(range(len(names))),
             width=0.66,
             marker={"color": [stage_colour(name) for name in names]},
-            customdata=plotted(
+            customdata=[
                 [
-                    [
-                        stage_label(name),
-                        format_duration(seconds[name]),
-                        format_duration(usual_s.get(name)),
-                        _change(seconds[name], usual_s.get(name)),
-                    ]
-                    for name in names
+                    stage_label(name),
+                    format_duration(seconds[name]),
+                    format_duration(usual_s.get(name)),
+                    _change(seconds[name], usual_s.get(name)),
                 ]
-            ),
+                for name in names
+            ],
             hovertemplate=(
                 "<b>%{customdata[0]}</b>  %{customdata[1]}"
                 "<br>usual %{customdata[2]}, %{customdata[3]}<extra></extra>"
@@ -54,7 +47,7 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
     )
     known = [(row, usual_s[name]) for row, name in enumerate(names) if name in usual_s]
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=[usual for _, usual in known],
             y=[row for row, _ in known],
             mode="markers",
@@ -67,7 +60,7 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
         )
     )
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=[max(seconds[name], usual_s.get(name, 0.0)) for name in names],
             y=list(range(len(names))),
             mode="text",

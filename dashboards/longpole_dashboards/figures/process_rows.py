@@ -1,14 +1,9 @@
 """The stage windows of other processes than the loop's: bars, or a picture of very many."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, bar_trace
 from longpole_dashboards.figures.stage_raster import (
     MAX_ROWS,
     needs_raster,
@@ -43,7 +38,7 @@ def lanes_px(lanes: Sequence[StageLane]) -> float:
     return LANE_PX * count
 
 
-def draw_lanes(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
+def draw_lanes(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw the stage windows of other processes, one row each; very many as a picture."""
     lanes = view.detail.lanes
     names = lane_names(lanes)
@@ -55,20 +50,18 @@ def draw_lanes(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) 
         own = [lane for lane in lanes if lane.stage == stage]
         label = stage_label(stage)
         figure.add_trace(
-            go.Bar(
+            bar_trace(
                 **segments(view, [(lane.start_ns, lane.end_ns) for lane in own]),
                 y=[row_of[f"{lane.role} {lane.host}/{lane.pid}"] for lane in own],
                 width=0.8,
                 yaxis=yaxis,
-                customdata=plotted(
+                customdata=[
                     [
-                        [
-                            _describe_lane(lane),
-                            format_duration((lane.end_ns - lane.start_ns) / 1e9),
-                        ]
-                        for lane in own
+                        _describe_lane(lane),
+                        format_duration((lane.end_ns - lane.start_ns) / 1e9),
                     ]
-                ),
+                    for lane in own
+                ],
                 marker={
                     "color": [
                         translucent(stage_colour(stage), _ESTIMATE_SHADE)
@@ -91,7 +84,7 @@ def draw_lanes(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) 
 
 
 def _draw_picture(
-    figure: go.Figure,
+    figure: Figure,
     view: StepView,
     rows: Sequence[int],
     names: Sequence[str],

@@ -1,13 +1,8 @@
 """How samples are distributed on two sides: medians, tails and longest on one axis a figure."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, scatter_trace
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import format_change, format_count, format_duration
 from longpole_dashboards.glossary import not_reported
@@ -25,12 +20,12 @@ _MARKS = (
 _BLOCK_PX = 118
 
 
-def quantiles(found: Sequence[SampleDistribution], *, theme: ThemeName) -> go.Figure:
+def quantiles(found: Sequence[SampleDistribution], *, theme: ThemeName) -> Figure:
     """Draw one block a figure of the samples: before above after, on one axis."""
     known = [each for each in found if each.before.count and each.after.count]
     if not known:
         return message_figure(wrap(not_reported("trajectories"), 44), theme)
-    figure = go.Figure()
+    figure = Figure()
     for index, each in enumerate(known):
         _draw(figure, each, index, len(known), theme)
     figure.update_layout(
@@ -43,7 +38,7 @@ def quantiles(found: Sequence[SampleDistribution], *, theme: ThemeName) -> go.Fi
 
 
 def _draw(
-    figure: go.Figure, each: SampleDistribution, index: int, count: int, theme: ThemeName
+    figure: Figure, each: SampleDistribution, index: int, count: int, theme: ThemeName
 ) -> None:
     roles = ROLES[theme]
     suffix = "" if index == 0 else str(index + 1)
@@ -52,8 +47,8 @@ def _draw(
     for row, (side, colour) in enumerate(((each.before, roles.second), (each.after, roles.accent))):
         values = _values(side)
         figure.add_trace(
-            go.Scatter(
-                x=plotted(values),
+            scatter_trace(
+                x=values,
                 y=[row] * len(values),
                 xaxis=f"x{suffix}",
                 yaxis=f"y{suffix}",
@@ -65,7 +60,7 @@ def _draw(
                     "color": colour,
                     "line": {"width": 2, "color": colour},
                 },
-                customdata=plotted(_describe(each, row)),
+                customdata=_describe(each, row),
                 hovertemplate=(
                     "%{customdata[0]}, %{customdata[1]}: <b>%{customdata[2]}</b>"
                     "<br>%{customdata[3]}<extra></extra>"

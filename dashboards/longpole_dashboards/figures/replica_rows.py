@@ -1,16 +1,12 @@
 """How many samples every rollout replica works on: the one that is left over is seen."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from longpole_dashboards.figures.figure import Figure, heatmap_trace
 from longpole_dashboards.figures.folding import fold_rows
-from longpole_dashboards.figures.plotted import plotted
 from longpole_dashboards.figures.timeline_rows import StepView, offset_s
 from longpole_dashboards.formats import NS_PER_S
 from longpole_dashboards.theme import ROLES, ThemeName
@@ -27,7 +23,7 @@ def list_replicas(trajectories: Sequence[Trajectory]) -> list[str]:
 
 
 def draw_replicas(
-    figure: go.Figure, view: StepView, replicas: Sequence[str], yaxis: str, theme: ThemeName
+    figure: Figure, view: StepView, replicas: Sequence[str], yaxis: str, theme: ThemeName
 ) -> dict[str, Any]:
     """Draw the samples that run on every replica, darkest where none is left."""
     roles = ROLES[theme]
@@ -47,12 +43,12 @@ def draw_replicas(
     last = len(roles.heat) - 1
     bin_s = (end_ns - start_ns) / _NUM_BINS / NS_PER_S
     figure.add_trace(
-        go.Heatmap(
+        heatmap_trace(
             name="replicas",
-            z=plotted(values.astype(np.uint16)),
+            z=values.astype(np.uint16),
             x0=offset_s(view, start_ns) + bin_s / 2,
             dx=bin_s,
-            y=plotted(names),
+            y=names,
             yaxis=yaxis,
             ygap=1,
             zmin=0,

@@ -1,15 +1,10 @@
 """One sample over time: its turns, a lane for each kind of part, and its group on the same axis."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
 from longpole_dashboards.theme import PART_COLOURS, ROLES, ThemeName, stage_colour, stage_label
@@ -52,9 +47,9 @@ class GroupView:
         return (ts_ns - self.origin_ns) / NS_PER_S
 
 
-def sample_lanes(view: GroupView, *, theme: ThemeName) -> go.Figure:
+def sample_lanes(view: GroupView, *, theme: ThemeName) -> Figure:
     """Draw the sample's lanes over its group; every bar's `customdata` ends with its sample."""
-    figure = go.Figure()
+    figure = Figure()
     own = view.parts.get(view.sample.trajectory_id, ())
     kinds = _order_kinds({part.kind for part in own})
     turns = _find_turns(own)
@@ -126,13 +121,11 @@ def _bars(view: GroupView, windows: Sequence[tuple[int, int]]) -> dict[str, Any]
     }
 
 
-def _draw_stages(
-    figure: go.Figure, view: GroupView, found: Sequence[StageTime], row: float
-) -> None:
+def _draw_stages(figure: Figure, view: GroupView, found: Sequence[StageTime], row: float) -> None:
     for stage in found:
         label = stage_label(stage.stage)
         figure.add_trace(
-            go.Bar(
+            bar_trace(
                 **_bars(view, stage.windows),
                 y=[row] * len(stage.windows),
                 width=0.62,
@@ -144,7 +137,7 @@ def _draw_stages(
                 textangle=0,
                 constraintext="none",
                 textfont={"size": 10, "color": "#0b0d11"},
-                customdata=plotted([[format_duration(stage.exclusive_s)]] * len(stage.windows)),
+                customdata=[[format_duration(stage.exclusive_s)]] * len(stage.windows),
                 hovertemplate=f"<b>{label}</b>  %{{customdata[0]}}<extra></extra>",
             )
         )
@@ -156,7 +149,7 @@ def _has_room(view: GroupView, window: tuple[int, int]) -> bool:
 
 
 def _draw_turns(
-    figure: go.Figure,
+    figure: Figure,
     view: GroupView,
     turns: Sequence[tuple[int, int, int]],
     row: float,
@@ -165,7 +158,7 @@ def _draw_turns(
     roles = ROLES[theme]
     lengths = [format_duration((end_ns - start_ns) / NS_PER_S) for _, start_ns, end_ns in turns]
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             **_bars(view, [(start_ns, end_ns) for _, start_ns, end_ns in turns]),
             y=[row] * len(turns),
             width=0.62,
@@ -176,23 +169,21 @@ def _draw_turns(
             textangle=0,
             constraintext="none",
             textfont={"size": 10, "color": roles.text},
-            customdata=plotted(
-                [[turn, text] for (turn, _, _), text in zip(turns, lengths, strict=True)]
-            ),
+            customdata=[[turn, text] for (turn, _, _), text in zip(turns, lengths, strict=True)],
             hovertemplate="turn %{customdata[0]}  %{customdata[1]}<extra></extra>",
         )
     )
 
 
 def _draw_parts(
-    figure: go.Figure,
+    figure: Figure,
     view: GroupView,
     drawn: Sequence[tuple[float, Trajectory, TrajectoryPart]],
     kind: str,
     width: float = 0.74,
 ) -> None:
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             **_bars(view, [(part.start_ns, part.end_ns) for _, _, part in drawn]),
             y=[row for row, _, _ in drawn],
             width=width,
@@ -201,7 +192,7 @@ def _draw_parts(
                 "color": PART_COLOURS.get(kind, PART_COLOURS["queue"]),
                 "line": {"width": 0},
             },
-            customdata=plotted([_describe(member, part) for _, member, part in drawn]),
+            customdata=[_describe(member, part) for _, member, part in drawn],
             hovertemplate=(
                 f"<b>{kind}</b>  %{{customdata[0]}}<br>%{{customdata[1]}}"
                 "<br>sample %{customdata[2]}<extra></extra>"
@@ -221,23 +212,21 @@ def _describe(member: Trajectory, part: TrajectoryPart) -> list[str]:
 
 
 def _draw_whole(
-    figure: go.Figure,
+    figure: Figure,
     view: GroupView,
     drawn: Sequence[tuple[float, Trajectory]],
     theme: ThemeName,
 ) -> None:
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             **_bars(view, [(member.start_ns, member.end_ns) for _, member in drawn]),
             y=[row for row, _ in drawn],
             width=0.74,
             marker={"color": ROLES[theme].faint, "opacity": 0.55, "line": {"width": 0}},
-            customdata=plotted(
-                [
-                    [format_duration(member.duration_s), "parts not reported", member.trajectory_id]
-                    for _, member in drawn
-                ]
-            ),
+            customdata=[
+                [format_duration(member.duration_s), "parts not reported", member.trajectory_id]
+                for _, member in drawn
+            ],
             hovertemplate=(
                 "%{customdata[0]}<br>%{customdata[1]}<br>sample %{customdata[2]}<extra></extra>"
             ),
@@ -246,7 +235,7 @@ def _draw_whole(
 
 
 def _draw_group(
-    figure: go.Figure,
+    figure: Figure,
     view: GroupView,
     drawn: Sequence[tuple[float, Trajectory]],
     theme: ThemeName,
@@ -263,7 +252,7 @@ def _draw_group(
         _draw_parts(figure, view, [each for each in rows if each[2].kind == kind], kind)
     roles = ROLES[theme]
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=[view.offset_s(member.end_ns) for _, member in drawn],
             y=[row for row, _ in drawn],
             mode="text",
@@ -271,9 +260,7 @@ def _draw_group(
             textposition="middle right",
             textfont={
                 "size": 10.5,
-                "color": plotted(
-                    [roles.text if m is view.sample else roles.faint for _, m in drawn]
-                ),
+                "color": [roles.text if m is view.sample else roles.faint for _, m in drawn],
             },
             cliponaxis=False,
             hoverinfo="skip",
@@ -291,7 +278,7 @@ def _facts(member: Trajectory) -> str:
 
 
 def _lay_out(
-    figure: go.Figure,
+    figure: Figure,
     view: GroupView,
     ticks: Sequence[tuple[float, str]],
     rows: tuple[float, float],

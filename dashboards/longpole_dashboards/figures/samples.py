@@ -1,15 +1,11 @@
 """Samples of a step: how long they were, what the tail costs, and where one of them spent time."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import plotly.graph_objects as go
 
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, Trace, bar_trace, scatter_trace
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration, format_ratio
 from longpole_dashboards.glossary import not_reported
@@ -25,7 +21,7 @@ _BINS = 48
 _LABEL_RATIO = 0.11
 
 
-def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName) -> go.Figure:
+def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName) -> Figure:
     """Draw how the samples spread, their slowest 5 % shaded, with median, 95th and longest.
 
     `field` is one of `SAMPLE_FIELDS` but `RUNNING`.
@@ -39,12 +35,12 @@ def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName)
     middles = (edges[:-1] + edges[1:]) / 2
     tail_from = float(np.quantile(values, TAIL_QUANTILE))
     show = format_count if field == "tokens" else format_duration
-    figure = go.Figure(
-        go.Bar(
+    figure = Figure(
+        bar_trace(
             x=middles,
             y=counts,
             width=(edges[1] - edges[0]) * 0.9,
-            customdata=plotted([[show(a), show(b)] for a, b in pairwise(edges)]),
+            customdata=[[show(a), show(b)] for a, b in pairwise(edges)],
             marker={
                 "color": [
                     roles.warn if middle >= tail_from else translucent(roles.accent, 0.8)
@@ -112,7 +108,7 @@ def distribution(found: TrajectoryDistribution, *, field: str, theme: ThemeName)
     return figure
 
 
-def running_samples(found: TrajectoryDistribution, *, theme: ThemeName) -> go.Figure:
+def running_samples(found: TrajectoryDistribution, *, theme: ThemeName) -> Figure:
     """Draw how many samples run over gen; what lies above the curve is empty slots."""
     if not found.running:
         return message_figure(wrap(not_reported("trajectories"), 40), theme)
@@ -120,27 +116,25 @@ def running_samples(found: TrajectoryDistribution, *, theme: ThemeName) -> go.Fi
     seconds = [second for second, _ in found.running]
     counts = [count for _, count in found.running]
     most = max(counts)
-    figure = go.Figure(
-        [
-            go.Scatter(
-                x=[seconds[0], seconds[-1]],
-                y=[most, most],
-                mode="lines",
-                line={"width": 0},
-                hoverinfo="skip",
-            ),
-            go.Scatter(
-                x=plotted(seconds),
-                y=plotted(counts),
-                customdata=plotted([format_ratio(1 - count / most) for count in counts]),
-                mode="lines",
-                line={"width": 1.6, "color": roles.accent, "shape": "hv"},
-                fill="tonexty",
-                fillcolor=translucent(roles.warn, 0.14),
-                hovertemplate="after %{x:.1f} s<br><b>%{y}</b> samples run, "
-                "%{customdata} of the slots are empty<extra></extra>",
-            ),
-        ]
+    figure = Figure(
+        scatter_trace(
+            x=[seconds[0], seconds[-1]],
+            y=[most, most],
+            mode="lines",
+            line={"width": 0},
+            hoverinfo="skip",
+        ),
+        scatter_trace(
+            x=seconds,
+            y=counts,
+            customdata=[format_ratio(1 - count / most) for count in counts],
+            mode="lines",
+            line={"width": 1.6, "color": roles.accent, "shape": "hv"},
+            fill="tonexty",
+            fillcolor=translucent(roles.warn, 0.14),
+            hovertemplate="after %{x:.1f} s<br><b>%{y}</b> samples run, "
+            "%{customdata} of the slots are empty<extra></extra>",
+        ),
     )
     end_s = _last_end(found)
     marks = [(ratio, end_s - saved_s) for ratio, saved_s in found.stop_at if saved_s > 0]
@@ -208,30 +202,28 @@ def _column(
     return np.array(columns[field], dtype=np.float64)
 
 
-def sample_waterfall(detail: TrajectoryDetail, *, theme: ThemeName) -> go.Figure:
+def sample_waterfall(detail: TrajectoryDetail, *, theme: ThemeName) -> Figure:
     """Draw where one sample's time went, its parts in order, over its group's siblings."""
     own = detail.trajectory
     roles = ROLES[theme]
-    figure = go.Figure()
+    figure = Figure()
     for kind in dict.fromkeys(part.kind for part in detail.spans):
         parts = [part for part in detail.spans if part.kind == kind]
         figure.add_trace(
-            go.Bar(
+            bar_trace(
                 orientation="h",
                 base=[(part.start_ns - own.start_ns) / NS_PER_S for part in parts],
                 x=[(part.end_ns - part.start_ns) / NS_PER_S for part in parts],
                 y=[0] * len(parts),
                 width=0.84,
                 name=kind,
-                customdata=plotted(
+                customdata=[
                     [
-                        [
-                            part.name if part.turn is None else f"{part.name}, turn {part.turn}",
-                            format_duration((part.end_ns - part.start_ns) / NS_PER_S),
-                        ]
-                        for part in parts
+                        part.name if part.turn is None else f"{part.name}, turn {part.turn}",
+                        format_duration((part.end_ns - part.start_ns) / NS_PER_S),
                     ]
-                ),
+                    for part in parts
+                ],
                 marker={
                     "color": PART_COLOURS.get(kind, roles.faint),
                     "line": {"width": 1, "color": roles.surface},
@@ -269,14 +261,14 @@ def sample_waterfall(detail: TrajectoryDetail, *, theme: ThemeName) -> go.Figure
     return figure
 
 
-def _whole(bars: Sequence[tuple[str, float, float]], colour: str, first_row: int) -> go.Bar:
-    return go.Bar(
+def _whole(bars: Sequence[tuple[str, float, float]], colour: str, first_row: int) -> Trace:
+    return bar_trace(
         orientation="h",
         base=[start for _, start, _ in bars],
         x=[length for _, _, length in bars],
         y=[first_row + index for index in range(len(bars))],
         width=0.7,
-        customdata=plotted([[name, format_duration(length)] for name, _, length in bars]),
+        customdata=[[name, format_duration(length)] for name, _, length in bars],
         marker={"color": colour},
         hovertemplate="sample <b>%{customdata[0]}</b>  %{customdata[1]}<extra></extra>",
     )

@@ -1,15 +1,10 @@
 """Numbers per step as lines: throughput, step time and MFU."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-import plotly.graph_objects as go
-
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
 from longpole_dashboards.figures.template import message_figure, step_axis, template, wrap
 from longpole_dashboards.figures.thinning import keep_extremes, keep_greatest
 from longpole_dashboards.formats import Zone, format_duration
@@ -47,7 +42,7 @@ def _x_axis(steps: Sequence[Step], axis: str, num_ticks: int) -> dict[str, Any]:
     return step_axis(steps[0].step, steps[-1].step, num_ticks)
 
 
-def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go.Figure:
+def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> Figure:
     """Draw tokens/s/GPU over seconds a step, both over the run's own median."""
     closed = [step for step in steps if step.duration_s is not None]
     if not closed:
@@ -59,13 +54,13 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
     lined = [closed[at] for at in places]
     slowest, size = keep_greatest(durations)
     barred = [closed[at] for at in slowest]
-    figure = go.Figure()
+    figure = Figure()
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=_x(lined, axis, zone),
-            y=plotted([rates[at] for at in places]),
+            y=[rates[at] for at in places],
             mode="lines+markers" if len(places) <= _MAX_MARKERS else "lines",
-            customdata=plotted([[step.step] for step in lined]),
+            customdata=[[step.step] for step in lined],
             line={"width": 1.6, "color": roles.accent},
             marker={"size": 4, "color": roles.accent},
             fill="tozeroy",
@@ -74,11 +69,11 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
         )
     )
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             x=_x(barred, axis, zone),
             y=[durations[at] for at in slowest],
             width=size * _BAR_SHARE if size > 1 and axis == "step" else None,
-            customdata=plotted([[s.step, _describe_length(s, size)] for s in barred]),
+            customdata=[[s.step, _describe_length(s, size)] for s in barred],
             marker={"color": translucent(roles.second, 0.75)},
             yaxis="y2",
             hovertemplate="step %{customdata[0]}<br>%{customdata[1]}<extra></extra>",
@@ -120,7 +115,7 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
     return figure
 
 
-def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go.Figure:
+def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> Figure:
     """Draw the MFU figures that are kept apart, with the healthy band of dense training."""
     closed = [step for step in steps if step.duration_s is not None]
     known = {
@@ -131,7 +126,7 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
     if not known:
         return message_figure(wrap(not_reported("mfu"), 44), theme)
     roles = ROLES[theme]
-    figure = go.Figure()
+    figure = Figure()
     for name, label in MFU_SERIES:
         if name not in known:
             continue
@@ -140,18 +135,25 @@ def mfu(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName) -> go
         shown = [closed[at] for at in places]
         percent = [None if known[name][at] is None else known[name][at] * 100 for at in places]
         figure.add_trace(
-            go.Scatter(
+            scatter_trace(
                 x=_x(shown, axis, zone),
-                y=plotted(percent),
+                y=percent,
                 mode="lines",
                 name=label,
-                customdata=plotted([[step.step] for step in shown]),
+                customdata=[[step.step] for step in shown],
                 line={"width": 1.6, "color": colour},
                 hovertemplate=f"{label}<br>step %{{customdata[0]}}: %{{y:.1f}} %<extra></extra>",
             )
         )
-    figure.add_hrect(
-        y0=HEALTHY_MFU * 100, y1=100, line_width=0, fillcolor=translucent(roles.good, 0.07)
+    figure.add_shape(
+        type="rect",
+        xref="paper",
+        x0=0,
+        x1=1,
+        y0=HEALTHY_MFU * 100,
+        y1=100,
+        line={"width": 0},
+        fillcolor=translucent(roles.good, 0.07),
     )
     figure.add_annotation(
         text="healthy for a dense update",

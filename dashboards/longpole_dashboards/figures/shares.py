@@ -1,34 +1,25 @@
 """Stage shares: what the seconds of every step were spent on, one stacked bar a step."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, Literal
-
-import plotly.graph_objects as go
 
 from longpole.conventions import stages
 from longpole_dashboards.figures.bars import StepBar, make_bars, order_stages
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, Trace, bar_trace, scatter_trace
+from longpole_dashboards.figures.share_marks import Axis, mark_attempts, mark_changes
 from longpole_dashboards.figures.template import step_axis, template
-from longpole_dashboards.formats import Zone, format_duration, format_ratio
-from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label, verdict_colour
-from longpole_dashboards.verdicts import verdict_badge
+from longpole_dashboards.formats import NS_PER_S, Zone, format_duration, format_ratio
+from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
 
 Unit = Literal["seconds", "percent"]
-Axis = Literal["step", "time"]
 MAX_BARS = 240
 _OPEN_OPACITY = 0.45
 # An open step may be drawn this many times as tall as the longest closed one.
 _HANG_HEIGHT = 2.0
-# Part of the chart's width that the name of a verdict takes.
-_LABEL_WIDTH = 0.15
-_LABEL_HEIGHT_PX = 22
+_MAX_CUT_LABELS = 4
 
 
 def stage_shares(
@@ -41,24 +32,28 @@ def stage_shares(
     open_stage: OpenStage | None = None,
     now_ns: int = 0,
     changes: Sequence[VerdictChange] = (),
-) -> go.Figure:
+) -> Figure:
     """Draw the ledger of each step; validation and checkpoints between steps stand apart below.
 
     A thin line stands where the verdict changed and stayed.
 
     The parts of a bar add up to the step's seconds (100 percent). A stage that a step did not
-    report has no part there. `customdata` of every part starts with the number of its first step.
+    report has no part there. A bar of several steps is their mean; a mark above it is the longest
+    of them, in the colour of the stage that made it so. `customdata` starts with the step that a
+    click opens: of several the longest.
     """
     bars = make_bars(steps, MAX_BARS, open_stage, now_ns)
-    figure = go.Figure()
+    figure = Figure()
     for stage in order_stages({name for bar in bars for name in bar.seconds}):
         figure.add_trace(_part(stage, bars, unit, axis, zone, theme))
     outside = order_stages({name for bar in bars for name in bar.outside})
     for stage in outside:
         figure.add_trace(_outside(stage, bars, axis, zone))
     _lay_out(figure, bars, unit, axis, zone, bool(outside), theme)
-    _mark_attempts(figure, bars, axis, zone, theme)
-    _mark_changes(figure, changes, bars, axis, zone, theme)
+    if unit == "seconds" and any(bar.last_step > bar.first_step for bar in bars):
+        figure.add_trace(_longest(bars, _top_s(bars), axis, zone))
+    mark_attempts(figure, bars, axis, zone, theme)
+    mark_changes(figure, changes, bars, axis, zone, theme)
     return figure
 
 
@@ -74,7 +69,7 @@ def _positions(bars: Sequence[StepBar], axis: Axis, zone: Zone) -> dict[str, Any
 
 def _part(
     stage: str, bars: Sequence[StepBar], unit: Unit, axis: Axis, zone: Zone, theme: ThemeName
-) -> go.Bar:
+) -> Trace:
     heights: list[float | None] = []
     details: list[tuple[object, ...]] = []
     for bar in bars:
@@ -83,7 +78,7 @@ def _part(
         share = seconds / total if seconds is not None and total else None
         heights.append(seconds if unit == "seconds" or share is None else share * 100)
         details.append(
-            (bar.first_step, bar.label, format_duration(seconds), format_ratio(share, 1))
+            (bar.longest_step, bar.label, format_duration(seconds), format_ratio(share, 1))
         )
     marker: dict[str, Any] = {
         "color": stage_colour(stage),
@@ -98,33 +93,67 @@ def _part(
             "fgcolor": ROLES[theme].muted,
             "fillmode": "overlay",
         }
-    return go.Bar(
+    return bar_trace(
         **_positions(bars, axis, zone),
-        y=plotted(heights),
+        y=heights,
         name=stage_label(stage),
-        customdata=plotted(details),
+        customdata=details,
         marker=marker,
         hovertemplate="%{customdata[2]}  ·  %{customdata[3]}",
     )
 
 
-def _outside(stage: str, bars: Sequence[StepBar], axis: Axis, zone: Zone) -> go.Bar:
+def _outside(stage: str, bars: Sequence[StepBar], axis: Axis, zone: Zone) -> Trace:
     label = stage_label(stage)
-    return go.Bar(
+    return bar_trace(
         **_positions(bars, axis, zone),
-        y=plotted([bar.outside.get(stage) for bar in bars]),
+        y=[bar.outside.get(stage) for bar in bars],
         name=f"{label}, between steps",
-        customdata=plotted(
-            [(bar.first_step, bar.label, format_duration(bar.outside.get(stage))) for bar in bars]
-        ),
+        customdata=[
+            (bar.first_step, bar.label, format_duration(bar.outside.get(stage))) for bar in bars
+        ],
         marker={"color": stage_colour(stage)},
         yaxis="y2",
         hovertemplate="%{customdata[2]}",
     )
 
 
+def _longest(bars: Sequence[StepBar], top_s: float, axis: Axis, zone: Zone) -> Trace:
+    """Mark the longest step of every bar that stands for several."""
+    shown = [bar for bar in bars if bar.last_step > bar.first_step]
+    return scatter_trace(
+        x=[_middle(bar, axis, zone) for bar in shown],
+        # One that is longer than the axis stands at its end.
+        y=[min(bar.longest_s, top_s * 0.985) for bar in shown],
+        mode="markers",
+        name="longest",
+        marker={
+            "symbol": ["triangle-up" if bar.longest_s > top_s else "line-ew-open" for bar in shown],
+            "size": 5,
+            "color": [stage_colour(bar.longest_stage) for bar in shown],
+            "line": {"width": 2},
+        },
+        customdata=[
+            (
+                bar.longest_step,
+                format_duration(bar.longest_s),
+                stage_label(bar.longest_stage),
+            )
+            for bar in shown
+        ],
+        hovertemplate="%{customdata[1]}  ·  step %{customdata[0]}, most of it more "
+        "%{customdata[2]}",
+    )
+
+
+def _middle(bar: StepBar, axis: Axis, zone: Zone) -> object:
+    if axis == "step":
+        return (bar.first_step + bar.last_step) / 2
+    return zone.local(bar.start_ns + int(bar.length_s / 2 * NS_PER_S))
+
+
 def _lay_out(
-    figure: go.Figure,
+    figure: Figure,
     bars: Sequence[StepBar],
     unit: Unit,
     axis: Axis,
@@ -188,16 +217,19 @@ def _lay_out(
 def _top_s(bars: Sequence[StepBar]) -> float:
     """Return the upper end of the axis: a step that hangs must not flatten all others."""
     closed = [bar.duration_s for bar in bars if bar.duration_s is not None]
-    tallest = max((sum(bar.seconds.values()) for bar in bars), default=1.0)
+    tallest = max((max(sum(bar.seconds.values()), bar.longest_s) for bar in bars), default=1.0)
     return min(tallest, _HANG_HEIGHT * max(closed)) * 1.04 if closed else tallest * 1.04
 
 
 def _cut_off(
     bars: Sequence[StepBar], top_s: float, axis: Axis, zone: Zone, theme: ThemeName
 ) -> list[dict[str, Any]]:
+    """Say how long what the axis cuts off took: the longest of it, where there is much."""
+    cut = [(max(bar.longest_s, sum(bar.seconds.values())), bar) for bar in bars]
+    cut = sorted(((s, bar) for s, bar in cut if s > top_s), key=lambda each: -each[0])
     return [
         {
-            "text": f"▲ {format_duration(sum(bar.seconds.values()))}",
+            "text": f"▲ {format_duration(seconds)}",
             "x": bar.first_step if axis == "step" else zone.local(bar.start_ns),
             "y": top_s,
             "yanchor": "top",
@@ -207,84 +239,5 @@ def _cut_off(
             "font": {"size": 11, "color": ROLES[theme].bad},
             "bgcolor": ROLES[theme].surface,
         }
-        for bar in bars
-        if sum(bar.seconds.values()) > top_s
+        for seconds, bar in cut[:_MAX_CUT_LABELS]
     ]
-
-
-def _mark_attempts(
-    figure: go.Figure, bars: Sequence[StepBar], axis: Axis, zone: Zone, theme: ThemeName
-) -> None:
-    shapes = list[dict[str, Any]]()
-    annotations = list[Any](figure.layout.annotations)
-    for before, bar in pairwise(bars):
-        if before.attempt == bar.attempt:
-            continue
-        at = bar.first_step - 0.5 if axis == "step" else zone.local(bar.start_ns)
-        line = {"color": ROLES[theme].text, "width": 1, "dash": "dot"}
-        shapes.append({"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1})
-        shapes[-1]["line"] = line
-        annotations.append(
-            {
-                "text": f"attempt {bar.attempt}",
-                "x": at,
-                "y": 1,
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "top",
-                "showarrow": False,
-                "font": {"size": 10, "color": ROLES[theme].text},
-                "bgcolor": ROLES[theme].surface,
-                "borderpad": 2,
-            }
-        )
-    figure.update_layout(shapes=shapes, annotations=annotations)
-
-
-def _mark_changes(
-    figure: go.Figure,
-    changes: Sequence[VerdictChange],
-    bars: Sequence[StepBar],
-    axis: Axis,
-    zone: Zone,
-    theme: ThemeName,
-) -> None:
-    """Draw a line with the new verdict's name before the bar in which the verdict changed."""
-    shapes = list[Any](figure.layout.shapes)
-    annotations = list[Any](figure.layout.annotations)
-    labelled: int | None = None
-    for change in changes:
-        place = next(
-            (at for at, bar in enumerate(bars) if bar.first_step <= change.step <= bar.last_step),
-            None,
-        )
-        # The first verdict of a run changes nothing.
-        if place is None or change.previous is None:
-            continue
-        bar = bars[place]
-        at = bar.first_step - 0.5 if axis == "step" else zone.local(bar.start_ns)
-        colour = verdict_colour(change.verdict)
-        shapes.append({"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1})
-        shapes[-1]["line"] = {"color": ROLES[theme].text, "width": 1}
-        before, after = verdict_badge(change.previous), verdict_badge(change.verdict)
-        has_room = labelled is None or place - labelled >= len(bars) * _LABEL_WIDTH
-        labelled = place if has_room else labelled
-        annotations.append(
-            {
-                "text": after if has_room else "◆",
-                "hovertext": f"from step {change.step}: {after}; before: {before}",
-                "x": at,
-                "y": 1,
-                "yref": "paper",
-                "xanchor": "left" if place < len(bars) * (1 - _LABEL_WIDTH) else "right",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "font": {"size": 10, "color": ROLES[theme].text},
-                "bgcolor": ROLES[theme].surface,
-                "bordercolor": colour,
-                "borderpad": 2,
-            }
-        )
-    figure.update_layout(shapes=shapes, annotations=annotations)
-    if labelled is not None:
-        figure.update_layout(margin={"t": _LABEL_HEIGHT_PX})

@@ -1,15 +1,13 @@
 """Stage windows of many processes as a picture: thousands of bars would stop the browser."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.bands import Band
+from longpole_dashboards.figures.figure import Trace, heatmap_trace
 from longpole_dashboards.theme import ROLES, ThemeName, stage_colour
 from longpole_server.model.step import StageLane
 
@@ -51,6 +49,47 @@ def rasterise(
     return codes
 
 
+def rasterise_row(
+    bands: Sequence[Band], names: Sequence[str], span_ns: tuple[int, int]
+) -> NDArray[np.uint8]:
+    """Return a code for every column of one row of bands: the stage that takes most of it.
+
+    As in `rasterise`, 0 is for nothing. Windows of one process follow each other, so one that is
+    longer than a column always has one of its own.
+    """
+    edges = np.linspace(span_ns[0], span_ns[1], NUM_COLUMNS + 1)
+    covered = np.zeros((len(names) + 1, NUM_COLUMNS))
+    for code, name in enumerate(names, start=1):
+        own = sorted((band.start_ns, band.end_ns) for band in bands if band.stage == name)
+        if not own:
+            continue
+        ends = np.maximum.accumulate(np.array([end for _, end in own], dtype=np.float64))
+        starts = np.array([start for start, _ in own], dtype=np.float64)
+        # Where windows of one stage overlap they count once.
+        starts[1:] = np.maximum(starts[1:], ends[:-1])
+        spent = np.cumsum(np.maximum(0.0, ends - starts))
+        moments = np.stack([starts, np.maximum(starts, ends)], axis=1).ravel()
+        so_far = np.stack([np.concatenate([[0.0], spent[:-1]]), spent], axis=1).ravel()
+        covered[code] = np.diff(np.interp(edges, moments, so_far))
+    return covered.argmax(axis=0).astype(np.uint8)
+
+
+def raster_colours(names: Sequence[str], theme: ThemeName) -> dict[str, Any]:
+    """Return the properties of a trace that turn codes into the colours of stages."""
+    colours = [ROLES[theme].surface, *(stage_colour(name) for name in names)]
+    edges = [at / len(colours) for at in range(len(colours) + 1)]
+    return {
+        "zmin": -0.5,
+        "zmax": len(colours) - 0.5,
+        "showscale": False,
+        "colorscale": [
+            stop
+            for at, colour in enumerate(colours)
+            for stop in ((edges[at], colour), (edges[at + 1], colour))
+        ],
+    }
+
+
 def raster_trace(
     codes: NDArray[np.uint8],
     names: Sequence[str],
@@ -58,25 +97,15 @@ def raster_trace(
     length_s: float,
     yaxis: str,
     theme: ThemeName,
-) -> go.Heatmap:
+) -> Trace:
     """Return the picture as a trace whose horizontal axis is seconds from the start."""
-    colours = [ROLES[theme].surface, *(stage_colour(name) for name in names)]
-    edges = [at / len(colours) for at in range(len(colours) + 1)]
-    scale = [
-        stop
-        for at, colour in enumerate(colours)
-        for stop in ((edges[at], colour), (edges[at + 1], colour))
-    ]
-    return go.Heatmap(
+    return heatmap_trace(
         name="lanes",
-        z=plotted(codes),
+        z=codes,
         x0=length_s / NUM_COLUMNS / 2,
         dx=length_s / NUM_COLUMNS,
-        y=plotted(list(labels)),
+        y=list(labels),
         yaxis=yaxis,
-        zmin=-0.5,
-        zmax=len(colours) - 0.5,
-        colorscale=scale,
-        showscale=False,
+        **raster_colours(names, theme),
         hovertemplate="%{y}<br>%{x:.2f} s<extra></extra>",
     )

@@ -1,13 +1,9 @@
 """Plotly templates built from the design system, and the figure that says why there is none."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from functools import cache
 from typing import Any
 
-import plotly.graph_objects as go
-
+from longpole_dashboards.figures.figure import Figure, Layout
 from longpole_dashboards.theme import FONT_FAMILY, ROLES, ThemeName
 
 FONT_SIZE = 11
@@ -33,7 +29,7 @@ def step_axis(first: int, last: int, num_ticks: int = 12) -> dict[str, Any]:
 
 
 @cache
-def template(theme: ThemeName) -> go.layout.Template:
+def template(theme: ThemeName) -> Layout:
     """Return the template of a theme: transparent paper, quiet grid, the sequential heat scale."""
     roles = ROLES[theme]
     last = len(roles.heat) - 1
@@ -50,8 +46,8 @@ def template(theme: ThemeName) -> go.layout.Template:
         "spikethickness": 1,
         "spikedash": "solid",
     }
-    return go.layout.Template(
-        layout={
+    return {
+        "layout": {
             "font": {"family": FONT_FAMILY, "size": FONT_SIZE, "color": roles.muted},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
@@ -87,12 +83,12 @@ def template(theme: ThemeName) -> go.layout.Template:
             "barcornerradius": 1,
             "bargap": 0.14,
         }
-    )
+    }
 
 
-def message_figure(text: str, theme: ThemeName) -> go.Figure:
+def message_figure(text: str, theme: ThemeName) -> Figure:
     """Return an empty plot that says in its middle why there is nothing to draw."""
-    figure = go.Figure()
+    figure = Figure()
     figure.update_layout(
         template=template(theme),
         xaxis={"visible": False, "fixedrange": True},

@@ -1,12 +1,7 @@
 """The resource timeline of one step: everything that happened in it, on one axis of seconds."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from dataclasses import dataclass, field
 from typing import Any
-
-import plotly.graph_objects as go
 
 from longpole_dashboards.figures.engines import (
     REQUESTS_PX,
@@ -14,6 +9,7 @@ from longpole_dashboards.figures.engines import (
     draw_requests,
     kv_height_px,
 )
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.gpus import arrange, heat_trace, lane_axis
 from longpole_dashboards.figures.process_rows import draw_lanes, lanes_px
 from longpole_dashboards.figures.replica_rows import (
@@ -66,12 +62,12 @@ class _Rows:
         return found
 
 
-def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
+def step_timeline(view: StepView, *, theme: ThemeName) -> Figure:
     """Draw stages, sync phases, samples, GPUs and idle gaps of a step above each other.
 
     Rows for which nothing was reported are left out. Horizontal axis: seconds from the start.
     """
-    figure = go.Figure()
+    figure = Figure()
     rows = _Rows()
     axes: dict[str, dict[str, Any]] = {}
     axes["stages"] = draw_stages(figure, view, rows.add("stages", _ROW_PX["stages"]), theme)
@@ -103,7 +99,7 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> go.Figure:
 
 
 def _add_replicas(
-    figure: go.Figure,
+    figure: Figure,
     rows: _Rows,
     axes: dict[str, dict[str, Any]],
     view: StepView,
@@ -127,7 +123,7 @@ def _add_replicas(
 
 
 def _lay_out(
-    figure: go.Figure,
+    figure: Figure,
     rows: _Rows,
     axes: dict[str, dict[str, Any]],
     view: StepView,
@@ -142,10 +138,8 @@ def _lay_out(
             "fixedrange": True,
         }
         if name == "gpus":
-            figure.update_traces(
-                selector={"name": "gpus"},
-                colorbar={"y": (bottom + top) / 2, "len": (top - bottom) * 1.06},
-            )
+            (gpus,) = [trace for trace in figure.data if trace.get("name") == "gpus"]
+            gpus["colorbar"] |= {"y": (bottom + top) / 2, "len": (top - bottom) * 1.06}
     last = len(rows.heights)
     length_s = (view.end_ns - view.step.start_ns) / NS_PER_S
     figure.update_layout(

@@ -1,18 +1,14 @@
 """The rows of a step's timeline. Each draws itself and returns its vertical axis."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from longpole.conventions import stages
 from longpole_dashboards.figures.bands import stage_bands
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
 from longpole_dashboards.theme import (
     PART_COLOURS,
@@ -77,7 +73,7 @@ def segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, An
     }
 
 
-def draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
+def draw_stages(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw the stage windows of the step in one row, named where there is room."""
     length_s = (view.end_ns - view.step.start_ns) / NS_PER_S
     open_stage = view.open_stage if view.step.duration_s is None else None
@@ -87,7 +83,7 @@ def draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName)
         seconds = [(band.end_ns - band.start_ns) / NS_PER_S for band in own]
         label = stage_label(stage)
         figure.add_trace(
-            go.Bar(
+            bar_trace(
                 **segments(view, [(band.start_ns, band.end_ns) for band in own]),
                 y=[0] * len(own),
                 width=1,
@@ -99,12 +95,10 @@ def draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName)
                 textangle=0,
                 constraintext="none",
                 textfont={"size": 11, "color": "#10141a"},
-                customdata=plotted(
-                    [
-                        [format_duration(s), " so far" if band.is_open else ""]
-                        for s, band in zip(seconds, own, strict=True)
-                    ]
-                ),
+                customdata=[
+                    [format_duration(s), " so far" if band.is_open else ""]
+                    for s, band in zip(seconds, own, strict=True)
+                ],
                 marker={
                     "color": stage_colour(stage),
                     "opacity": [0.6 if band.is_open else 1.0 for band in own],
@@ -115,30 +109,28 @@ def draw_stages(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName)
             )
         )
     if not bands:
-        figure.add_trace(go.Bar(x=[], y=[], yaxis=yaxis, orientation="h"))
+        figure.add_trace(bar_trace(x=[], y=[], yaxis=yaxis, orientation="h"))
     return _one_row("stages")
 
 
-def draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
+def draw_sync(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw the phases of the weight sync."""
     phases = view.detail.sync_phases
     shades = [0.9 if index % 2 == 0 else 0.5 for index in range(len(phases))]
     colour = stage_colour(stages.UPDATE_WEIGHTS)
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             **segments(view, [(phase.start_ns, phase.end_ns) for phase in phases]),
             y=[0] * len(phases),
             width=1,
             yaxis=yaxis,
-            customdata=plotted(
+            customdata=[
                 [
-                    [
-                        phase.phase.replace("_", " "),
-                        format_duration((phase.end_ns - phase.start_ns) / 1e9),
-                    ]
-                    for phase in phases
+                    phase.phase.replace("_", " "),
+                    format_duration((phase.end_ns - phase.start_ns) / 1e9),
                 ]
-            ),
+                for phase in phases
+            ],
             marker={
                 "color": [translucent(colour, shade) for shade in shades],
                 "line": {"width": 1, "color": ROLES[theme].surface},
@@ -149,7 +141,7 @@ def draw_sync(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -
     return _one_row("sync phases")
 
 
-def draw_running(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
+def draw_running(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw how many samples run at a time, the slowest 5 % shaded."""
     roles = ROLES[theme]
     starts = np.sort(np.array([t.start_ns for t in view.trajectories], dtype=np.int64))
@@ -158,9 +150,9 @@ def draw_running(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
     running = np.searchsorted(starts, times, "right") - np.searchsorted(ends, times, "right")
     offsets = (times - view.step.start_ns) / NS_PER_S
     figure.add_trace(
-        go.Scatter(
-            x=plotted(offsets.astype(np.float32)),
-            y=plotted(running.astype(np.int32)),
+        scatter_trace(
+            x=offsets.astype(np.float32),
+            y=running.astype(np.int32),
             yaxis=yaxis,
             mode="lines",
             line={"shape": "hv", "width": 1.4, "color": roles.accent},
@@ -182,7 +174,7 @@ def draw_running(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
             x1=offset_s(view, int(ends[-1])),
             y0=0,
             y1=1,
-            line_width=0,
+            line={"width": 0},
             fillcolor=translucent(roles.warn, 0.18),
             layer="below",
         )
@@ -206,7 +198,7 @@ def draw_running(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
     }
 
 
-def draw_samples(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
+def draw_samples(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw the slowest samples as bars; the selected one stands out."""
     roles = ROLES[theme]
     shown = list(view.trajectories[:SLOWEST_LANES])
@@ -220,13 +212,13 @@ def draw_samples(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName
         for t in shown
     ]
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             **segments(view, [(t.start_ns, t.end_ns) for t in shown]),
             y=list(range(len(shown))),
             width=0.72,
             yaxis=yaxis,
             meta="sample",
-            customdata=plotted([_sample_details(t) for t in shown]),
+            customdata=[_sample_details(t) for t in shown],
             marker={"color": colours, "line": {"width": 0}},
             hovertemplate=(
                 "sample <b>%{customdata[0]}</b>  %{customdata[1]}"
@@ -249,12 +241,12 @@ def _sample_details(t: Trajectory) -> list[str]:
     return [t.trajectory_id, duration, tokens, "sample"]
 
 
-def draw_gaps(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
+def draw_gaps(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw where GPUs stood idle, with their GPU-seconds."""
     roles = ROLES[theme]
     gaps = view.detail.gaps
     figure.add_trace(
-        go.Bar(
+        bar_trace(
             **segments(view, [(gap.start_ns, gap.end_ns) for gap in gaps]),
             y=[0] * len(gaps),
             width=1,
@@ -263,9 +255,9 @@ def draw_gaps(figure: go.Figure, view: StepView, yaxis: str, theme: ThemeName) -
             textposition="outside",
             cliponaxis=False,
             textfont={"size": 10, "color": roles.bad},
-            customdata=plotted(
-                [[gap.gpu_count, f"{gap.gpu_seconds:.0f}", stage_label(gap.stage)] for gap in gaps]
-            ),
+            customdata=[
+                [gap.gpu_count, f"{gap.gpu_seconds:.0f}", stage_label(gap.stage)] for gap in gaps
+            ],
             marker={"color": translucent(roles.bad, 0.85)},
             hovertemplate=(
                 "%{customdata[0]} GPUs idle during %{customdata[2]}"

@@ -1,15 +1,10 @@
 """A change of throughput as a waterfall: every part takes over where the one before it ended."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-
-from longpole_dashboards.figures.plotted import plotted
+from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import ABSENT, format_change, format_count, format_value
 from longpole_dashboards.theme import ROLES, ThemeName, stage_label, translucent
@@ -89,7 +84,7 @@ def _format(value: float | None, unit: str) -> str:
     return ABSENT if value is None else format_value(value, unit)
 
 
-def waterfall(decomposition: Decomposition, *, theme: ThemeName) -> go.Figure:
+def waterfall(decomposition: Decomposition, *, theme: ThemeName) -> Figure:
     """Draw from the throughput before, through every part, to the one after.
 
     The axis is logarithmic: factors that are equal are equally long, and their order does not
@@ -103,22 +98,22 @@ def waterfall(decomposition: Decomposition, *, theme: ThemeName) -> go.Figure:
     first, last = bars[0].start, bars[-1].end
     names = ["before", *(bar.label for bar in bars), "after"]
     last_row = len(names) - 1
-    figure = go.Figure(
-        go.Bar(
+    figure = Figure(
+        bar_trace(
             orientation="h",
             base=[min(bar.start, bar.end) for bar in bars],
             x=[abs(bar.end - bar.start) for bar in bars],
             y=list(range(1, last_row)),
             width=0.62,
             marker={"color": [roles.good if b.end >= b.start else roles.bad for b in bars]},
-            customdata=plotted([[b.label, format_change(b.ratio), b.detail] for b in bars]),
+            customdata=[[b.label, format_change(b.ratio), b.detail] for b in bars],
             hovertemplate=(
                 "<b>%{customdata[0]}</b>  %{customdata[1]}<br>%{customdata[2]}<extra></extra>"
             ),
         )
     )
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=[max(bar.start, bar.end) for bar in bars],
             y=list(range(1, last_row)),
             mode="text",
@@ -175,12 +170,10 @@ def waterfall(decomposition: Decomposition, *, theme: ThemeName) -> go.Figure:
     return figure
 
 
-def _draw_ends(
-    figure: go.Figure, ends: tuple[float, float], last_row: int, theme: ThemeName
-) -> None:
+def _draw_ends(figure: Figure, ends: tuple[float, float], last_row: int, theme: ThemeName) -> None:
     roles = ROLES[theme]
     figure.add_trace(
-        go.Scatter(
+        scatter_trace(
             x=list(ends),
             y=[0, last_row],
             mode="markers+text",

@@ -66,8 +66,11 @@ class ClusterReading:
     @cached_property
     def cluster(self) -> ClusterNow:
         """All nodes and GPUs. On a silent cluster time goes on too: nodes fall silent."""
-        token = (self._service.changes.current.version, int(time.monotonic() / _STRIDE_S))
-        return self._memory.ask("cluster", token, self._service.get_cluster)
+        return self._memory.ask("cluster", self._cluster_token, self._service.get_cluster)
+
+    @cached_property
+    def _cluster_token(self) -> tuple[int, int]:
+        return (self._service.changes.current.version, int(time.monotonic() / _STRIDE_S))
 
     @cached_property
     def gpus(self) -> Sequence[Gpu]:
@@ -120,8 +123,15 @@ class ClusterReading:
 
     def key(self) -> object:
         """What every panel depends on that shows the present."""
-        silent = [node.host for node in self.silent_nodes]
-        return (self.cluster.nodes, self.cluster.gpus, silent, sorted(self.names.items()))
+        return (self._mark, [node.host for node in self.silent_nodes], sorted(self.names.items()))
+
+    @cached_property
+    def _mark(self) -> int:
+        """Changes with what is known of nodes and GPUs."""
+        cluster = self.cluster
+        return self._memory.ask(
+            "cluster-mark", self._cluster_token, lambda: hash((cluster.nodes, cluster.gpus))
+        )
 
 
 def find_condition(state: GpuState, silent_hosts: set[str]) -> Condition:

@@ -57,10 +57,7 @@ def _checkpoints(reading: RunReading, axis: str) -> list[Moment]:
     """Return checkpoints, where they are rare enough to be events."""
     name = stages.SAVE_CHECKPOINT
     saved = [
-        step
-        for step in reading.drawn
-        if step.duration_s is not None
-        if step.stage(name) is not None or any(outside.stage == name for outside in step.outside)
+        step for step in reading.drawn if step.step in reading.saved and step.duration_s is not None
     ]
     if len(saved) > _MAX_EVENTS or len(saved) * 2 > len(reading.drawn):
         return []

@@ -6,8 +6,8 @@
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
-import plotly.graph_objects as go
-
+from longpole.conventions import stages
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
 from longpole_dashboards.formats import NS_PER_S
 from longpole_dashboards.pages.gpu_heat import read_heatmap, select_lanes
@@ -124,6 +124,13 @@ class RunReading:
         return inside or self.steps
 
     @cached_property
+    def saved(self) -> frozenset[int]:
+        """Numbers of the steps with a checkpoint in them or after them."""
+        steps = self.steps
+        question = ("saved", self.run_id, steps[0].step if steps else None)
+        return self._memory.ask(question, self.progress, lambda: _find_saved(steps))
+
+    @cached_property
     def closed(self) -> Sequence[Step]:
         """Those that have ended."""
         return [step for step in self.steps if step.duration_s is not None]
@@ -194,7 +201,7 @@ class RunReading:
         """`step` or `time`."""
         return self.view.query.choice("axis", ("step", "time"))
 
-    def revise(self, figure: go.Figure, *more: str) -> go.Figure:
+    def revise(self, figure: Figure, *more: str) -> Figure:
         """Show the chosen part on a figure, and mark what a viewer's zoom of it belongs to."""
         query = self.view.query
         chosen = (query.text(ZOOM) or "", query.text(TIME) or "")
@@ -211,21 +218,34 @@ class RunReading:
 
     def step_key(self) -> object:
         """What a chart of all steps depends on."""
-        return (self.run_id, self.axis, self.window, [_fingerprint(step) for step in self.steps])
+        return (self.run_id, self.axis, self.window, self._marks[0])
 
     def closed_key(self) -> object:
         """What a chart of finished steps depends on: stages of the open one change nothing."""
-        return (self.run_id, self.axis, self.window, [_fingerprint(step) for step in self.closed])
+        return (self.run_id, self.axis, self.window, self._marks[1])
+
+    @cached_property
+    def _marks(self) -> tuple[int, int]:
+        """Change with what charts show of the steps, and of the closed ones."""
+        steps = self.steps
+        question = ("marks", self.run_id, steps[0].step if steps else None)
+        return self._memory.ask(question, self.progress, lambda: _mark(steps))
 
 
-def _fingerprint(step: Step) -> object:
-    spent = [(stage.stage, stage.exclusive_s) for stage in step.stages]
-    return (
-        step.step,
-        step.attempt,
-        step.duration_s,
-        step.verdict,
-        spent,
-        step.outside,
-        step.tokens_total,
-    )
+def _find_saved(steps: Sequence[Step]) -> frozenset[int]:
+    name = stages.SAVE_CHECKPOINT
+    inside = (step.step for step in steps for stage in step.stages if stage.stage == name)
+    between = (step.step for step in steps for stage in step.outside if stage.stage == name)
+    return frozenset((*inside, *between))
+
+
+def _mark(steps: Sequence[Step]) -> tuple[int, int]:
+    prints = [_fingerprint(step) for step in steps]
+    closed = [each for each, step in zip(prints, steps, strict=True) if step.duration_s is not None]
+    return hash(tuple(prints)), hash(tuple(closed))
+
+
+def _fingerprint(step: Step) -> int:
+    spent = tuple((stage.stage, stage.exclusive_s) for stage in step.stages)
+    shown = (step.step, step.attempt, step.duration_s, step.verdict, step.tokens_total)
+    return hash((*shown, spent, step.outside))

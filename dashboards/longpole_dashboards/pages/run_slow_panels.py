@@ -6,12 +6,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import plotly.graph_objects as go
+import numpy as np
 
 from longpole_dashboards.addresses import RUN_PATH
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import fit_height
 from longpole_dashboards.figures.engines import engine_lanes
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.gpus import HEAT_FIELDS, gpu_heatmap
 from longpole_dashboards.figures.health import health
 from longpole_dashboards.figures.moments import mark_moments
@@ -56,16 +57,16 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
     return *fit_height(figure), words, _hardware(heatmap), choices
 
 
-def _map_steps(figure: go.Figure, steps: Sequence[Step], reading: RunReading) -> None:
+def _map_steps(figure: Figure, steps: Sequence[Step], reading: RunReading) -> None:
     """Tell the browser when every step ran, so that one place is the same one on all charts."""
-    zone, now_ns = reading.view.zone, reading.view.now_ns
+    now_ns = reading.view.now_ns
     start_ns, end_ns = reading.span_ns
-    ran = [
-        [step.step, zone.local(step.start_ns).isoformat(),
-         zone.local(step.end_ns or max(now_ns, step.start_ns)).isoformat()]
-        for step in steps
-        if step.start_ns < end_ns and (step.end_ns or now_ns) > start_ns
-    ]  # fmt: skip
+    shown = [
+        step for step in steps if step.start_ns < end_ns and (step.end_ns or now_ns) > start_ns
+    ]
+    ends_ns = [(step.start_ns, step.end_ns or max(now_ns, step.start_ns)) for step in shown]
+    ends_ms = reading.view.zone.local_ms(np.array(ends_ns, dtype=np.int64).reshape(-1, 2))
+    ran = [[step.step, *ends] for step, ends in zip(shown, ends_ms.tolist(), strict=True)]
     figure.update_layout(meta={"axis": "time", "steps": ran})
 
 

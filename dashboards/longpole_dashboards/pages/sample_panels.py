@@ -67,7 +67,9 @@ def _sample(reading: SampleReading) -> tuple[object, ...]:
         [
             html.Div(html.Code(t.trajectory_id), className="lp-sample-id"),
             legend([(kind, colour, "") for kind, colour in PART_COLOURS.items()]),
-            dcc.Graph(figure=figure, style=style, config={"displayModeBar": False}),
+            dcc.Graph(
+                figure=figure.to_plotly_json(), style=style, config={"displayModeBar": False}
+            ),
             html.Dl(
                 [html.Div([html.Dt(name), html.Dd(value)]) for name, value in facts],
                 className="lp-facts",

@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false
 
-import plotly.graph_objects as go
 
 from longpole_dashboards.components.panel import age, attributes, fit_height, legend, panel
+from longpole_dashboards.figures.figure import Figure
 from support.dashboard_components import words
 
 
@@ -21,7 +21,9 @@ def test_attributes_are_text() -> None:
 
 
 def test_a_height_moves_to_the_place_of_the_figure() -> None:
-    figure, style = fit_height(go.Figure(layout={"height": 321.4}))
+    tall = Figure()
+    tall.update_layout(height=321.4)
+    figure, style = fit_height(tall)
     assert style == {"height": "321px"}
-    assert figure.layout.height is None
-    assert fit_height(go.Figure())[1] == {"height": "160px"}
+    assert "height" not in figure.layout
+    assert fit_height(Figure())[1] == {"height": "160px"}

@@ -3,13 +3,14 @@
 
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 
 from longpole_dashboards.figures.alert_marks import mark_alerts
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.theme import ROLES
 from support.dashboard_fake_service import LIVE_RUN, FakeService
+from support.plotly_figures import check_figure
 
 SERVICE = FakeService(1_760_000_000 * 10**9)
 STEPS = SERVICE.list_steps(LIVE_RUN)
@@ -17,7 +18,7 @@ ALERTS = SERVICE.alerts.list_alerts(run_id=LIVE_RUN)
 
 
 def draw(asked: tuple[int, int] | None = None, axis: str = "step") -> Any:
-    figure = go.Figure()
+    figure = Figure()
     mark_alerts(
         figure,
         ALERTS,
@@ -28,7 +29,7 @@ def draw(asked: tuple[int, int] | None = None, axis: str = "step") -> Any:
         zone=Zone(),
         theme="dark",
     )
-    return figure
+    return check_figure(figure)
 
 
 @pytest.mark.parametrize("axis", ["step", "time"])

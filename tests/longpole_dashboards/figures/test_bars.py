@@ -32,6 +32,15 @@ def test_thinned_bars_keep_the_mean_and_every_step(count: int, max_bars: int) ->
     assert total == pytest.approx(sum(10 + n for n in range(1, count + 1)))
 
 
+def test_the_longest_of_many_steps_is_named_with_what_made_it_so() -> None:
+    steps = [make_step(n, {"gen": 50.0, "reward": 5.0}) for n in range(1, 101)]
+    steps[36] = make_step(37, {"gen": 52.0, "reward": 95.0})
+    bar = make_bars(steps, 4)[1]
+    assert (bar.first_step, bar.last_step) == (26, 50)
+    assert (bar.longest_step, bar.longest_stage) == (37, "reward")
+    assert bar.longest_s == pytest.approx(148.0)
+
+
 def test_attempts_are_never_mixed_in_one_bar() -> None:
     steps = [make_step(n, attempt=1 if n < 6 else 2) for n in range(1, 11)]
     bars = make_bars(steps, 3)

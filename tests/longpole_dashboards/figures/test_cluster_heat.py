@@ -8,6 +8,7 @@ import pytest
 from longpole_dashboards.figures.cluster_heat import average_nodes, cluster_heat
 from longpole_dashboards.formats import Zone
 from longpole_server.model.gpu import GpuHeatmap, RunGpu
+from support.plotly_figures import check_figure
 
 S = 10**9
 
@@ -36,7 +37,9 @@ def test_a_node_is_the_mean_of_what_its_gpus_report() -> None:
 
 @pytest.mark.parametrize(("num_nodes", "num_rows"), [(2, 17), (128, 128), (300, 256)])
 def test_rows_are_gpus_or_nodes_of_a_large_cluster(num_nodes: int, num_rows: int) -> None:
-    figure: Any = cluster_heat(make_heatmap(num_nodes), (0, 4 * S), zone=Zone(), theme="dark")
+    figure: Any = check_figure(
+        cluster_heat(make_heatmap(num_nodes), (0, 4 * S), zone=Zone(), theme="dark")
+    )
     assert len(figure.data[0].y) == num_rows
     assert figure.data[0].z.dtype == np.float32
     assert np.nanmax(figure.data[0].z) == pytest.approx(50.0)
@@ -46,11 +49,11 @@ def test_rows_are_gpus_or_nodes_of_a_large_cluster(num_nodes: int, num_rows: int
 def test_bytes_of_a_large_cluster_are_gibibytes() -> None:
     found = make_heatmap(128, "memory_used_bytes")
     found.values[:] = 2.0 * 2**30
-    figure: Any = cluster_heat(found, (0, 4 * S), zone=Zone(), theme="light")
+    figure: Any = check_figure(cluster_heat(found, (0, 4 * S), zone=Zone(), theme="light"))
     assert np.nanmax(figure.data[0].z) == pytest.approx(2.0)
 
 
 def test_without_gpus_their_source_is_named() -> None:
     empty = GpuHeatmap("utilization_ratio", (), 0, S, np.empty((0, 4), np.float32))
-    figure: Any = cluster_heat(empty, (0, 4 * S), zone=Zone(), theme="dark")
+    figure: Any = check_figure(cluster_heat(empty, (0, 4 * S), zone=Zone(), theme="dark"))
     assert "agent" in figure.layout.annotations[0].text

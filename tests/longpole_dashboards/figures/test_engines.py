@@ -7,6 +7,7 @@ import numpy as np
 from longpole_dashboards.figures.engines import MAX_ROWS, engine_lanes
 from longpole_dashboards.formats import Zone
 from longpole_server.model.engines import EngineLanes
+from support.plotly_figures import check_figure
 
 S = 1_000_000_000
 START_NS = 1_760_000_000 * S
@@ -29,7 +30,7 @@ def make_lanes(replicas: int, bins: int = 30) -> EngineLanes:
 
 def draw(lanes: EngineLanes) -> dict[str, Any]:
     span_ns = (lanes.start_ns, lanes.start_ns + lanes.bin_ns * 30)
-    figure = engine_lanes(lanes, span_ns, zone=Zone(), theme="dark")
+    figure = check_figure(engine_lanes(lanes, span_ns, zone=Zone(), theme="dark"))
     traces: Any = figure.data
     return {str(trace.name): trace for trace in traces}
 

@@ -12,6 +12,7 @@ from longpole_server.model.gpu import GpuHeatmap, RunGpu
 from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
 from support.dashboard_steps import START_NS, S, make_open_stage, make_step
+from support.plotly_figures import check_figure
 
 
 def make_lane(host: str, index: int, role: str = "hybrid") -> RunGpu:
@@ -24,14 +25,16 @@ def make_heat(lanes: list[RunGpu], values: Any, field: str = "sm_active_ratio") 
 
 def draw(heat: GpuHeatmap, steps: list[Step], open_stage: OpenStage | None, now_s: int) -> Any:
     now_ns = START_NS + now_s * S
-    return gpu_heatmap(
-        heat,
-        steps,
-        open_stage,
-        now_ns=now_ns,
-        span_ns=(START_NS, now_ns),
-        zone=Zone(),
-        theme="dark",
+    return check_figure(
+        gpu_heatmap(
+            heat,
+            steps,
+            open_stage,
+            now_ns=now_ns,
+            span_ns=(START_NS, now_ns),
+            zone=Zone(),
+            theme="dark",
+        )
     )
 
 
@@ -107,4 +110,4 @@ def test_no_shapes_are_drawn_for_bands() -> None:
     steps = [make_step(n, start_ns=START_NS + n * 82 * S) for n in range(300)]
     figure = draw(make_heat([make_lane("a", 0)], [[0.5] * 10]), steps, None, 300 * 82)
     assert not figure.layout.shapes
-    assert len(figure.data) == 4
+    assert [trace.type for trace in figure.data] == ["heatmap", "bar", "heatmap"]

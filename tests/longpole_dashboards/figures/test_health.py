@@ -5,6 +5,7 @@ from typing import Any
 
 from longpole_dashboards.figures.health import health
 from longpole_server.service import MetricSeries
+from support.plotly_figures import check_figure
 
 
 def texts(figure: Any) -> str:
@@ -12,19 +13,21 @@ def texts(figure: Any) -> str:
 
 
 def test_health_says_what_is_not_reported() -> None:
-    figure: Any = health(
-        {
-            "clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62))),
-            "entropy": MetricSeries("entropy", ()),
-        },
-        theme="dark",
+    figure: Any = check_figure(
+        health(
+            {
+                "clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62))),
+                "entropy": MetricSeries("entropy", ()),
+            },
+            theme="dark",
+        )
     )
     assert "not reported" in texts(figure)
     assert "<b>62.0 %</b>" in texts(figure)
-    assert len(figure.data[1].x or ()) == 0
+    assert len(figure.data[1].x) == 0
 
 
 def test_health_shades_the_healthy_band_within_the_chart() -> None:
     series = {"clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62)))}
-    (band,) = health(series, theme="dark").layout.shapes
+    (band,) = check_figure(health(series, theme="dark")).layout.shapes
     assert (band.y0, band.y1) == (0.0, 0.5)

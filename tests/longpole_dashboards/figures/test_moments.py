@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-import plotly.graph_objects as go
-
+from longpole_dashboards.figures.figure import Figure, scatter_trace
 from longpole_dashboards.figures.moments import Moment, mark_moments
+from support.plotly_figures import check_figure
 
 MOMENTS = [
     Moment(11.5, "↻", "attempt 2 begins", "#ffffff"),
@@ -12,9 +12,10 @@ MOMENTS = [
 
 
 def test_what_happened_at_one_place_shares_a_sign() -> None:
-    figure = go.Figure(go.Scatter(x=[1, 30], y=[1, 2]))
+    figure = Figure(scatter_trace(x=[1, 30], y=[1, 2]))
     figure.update_layout(xaxis={"type": "linear"})
     mark_moments(figure, MOMENTS)
+    figure = check_figure(figure)
     first, second = figure.layout.annotations
     assert first.hovertext == "attempt 2 begins<br>KV cache too small, firing"
     assert second.text == "▪"
@@ -23,13 +24,13 @@ def test_what_happened_at_one_place_shares_a_sign() -> None:
 
 
 def test_charts_side_by_side_are_all_marked() -> None:
-    figure = go.Figure()
+    figure = Figure()
     figure.update_layout(xaxis={"domain": [0, 0.4]}, xaxis2={"domain": [0.6, 1]})
     mark_moments(figure, MOMENTS[:1])
-    assert {shape.xref for shape in figure.layout.shapes} == {"x", "x2"}
+    assert {shape.xref for shape in check_figure(figure).layout.shapes} == {"x", "x2"}
 
 
 def test_nothing_happened() -> None:
-    figure = go.Figure()
+    figure = Figure()
     mark_moments(figure, [])
-    assert not figure.layout.shapes
+    assert not figure.layout["shapes"]

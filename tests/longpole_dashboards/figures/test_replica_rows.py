@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-import plotly.graph_objects as go
-
+from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.replica_rows import draw_replicas, list_replicas
 from longpole_dashboards.figures.timeline_rows import StepView
 from support.dashboard_fake_service import LIVE_RUN, FakeService
+from support.plotly_figures import check_figure
 
 NOW_NS = 1_760_000_000 * 10**9
 
@@ -20,10 +20,10 @@ def make_view() -> StepView:
 
 
 def test_every_replica_has_a_row_and_ends_with_none_running() -> None:
-    view, figure = make_view(), go.Figure()
+    view, figure = make_view(), Figure()
     replicas = list_replicas(view.trajectories)
     axis = draw_replicas(figure, view, replicas, "y", "dark")
-    traces: Any = figure.data
+    traces: Any = check_figure(figure).data
     (trace,) = traces
     assert trace.z.shape[0] == 4
     assert trace.z.sum(axis=0).max() == 256

@@ -6,6 +6,7 @@ from typing import Any
 
 from longpole_dashboards.figures.sample_lanes import MAX_SIBLINGS, GroupView, sample_lanes
 from support.dashboard_fake_service import LIVE_RUN, FakeService
+from support.plotly_figures import check_figure
 
 SERVICE = FakeService(1_760_000_000 * 10**9)
 SAMPLE = "0020-003-2"
@@ -24,7 +25,7 @@ def ticks(figure: Any) -> list[str]:
 
 
 def test_lanes_turns_and_the_group_share_one_axis() -> None:
-    figure: Any = sample_lanes(make_view(), theme="dark")
+    figure: Any = check_figure(sample_lanes(make_view(), theme="dark"))
     shown = ticks(figure)
     assert shown[:6] == ["step", "turns", "generate", "tool", "score", "queue"]
     assert f"<b>{SAMPLE}</b>" in shown
@@ -34,7 +35,7 @@ def test_lanes_turns_and_the_group_share_one_axis() -> None:
 
 def test_every_part_of_every_sibling_is_drawn_once() -> None:
     view = make_view()
-    figure: Any = sample_lanes(view, theme="light")
+    figure: Any = check_figure(sample_lanes(view, theme="light"))
     first_row = figure.layout.yaxis.tickvals[6]
     drawn = sum(row >= first_row for trace in figure.data if trace.type == "bar" for row in trace.y)
     assert drawn == sum(len(parts) for parts in view.parts.values())
@@ -42,7 +43,7 @@ def test_every_part_of_every_sibling_is_drawn_once() -> None:
 
 def test_a_sample_without_parts_is_drawn_in_one_piece() -> None:
     view = make_view(parts={})
-    figure: Any = sample_lanes(view, theme="dark")
+    figure: Any = check_figure(sample_lanes(view, theme="dark"))
     assert ticks(figure)[:2] == ["step", "sample"]
     assert all("parts not reported" in str(t.customdata) for t in figure.data[-3:-1])
 
@@ -50,7 +51,7 @@ def test_a_sample_without_parts_is_drawn_in_one_piece() -> None:
 def test_without_a_step_the_axis_begins_with_the_group() -> None:
     view = make_view(step=None)
     assert view.origin_ns == min(member.start_ns for member in view.members)
-    figure: Any = sample_lanes(view, theme="dark")
+    figure: Any = check_figure(sample_lanes(view, theme="dark"))
     assert "group" in figure.layout.xaxis.title.text
     assert "step" not in ticks(figure)
 
@@ -65,7 +66,9 @@ def test_samples_that_began_before_their_step_are_not_cut_off() -> None:
 def test_large_groups_are_cut_and_keep_the_sample() -> None:
     view = make_view()
     many = [replace(view.members[1], trajectory_id=f"s{n}") for n in range(100)]
-    figure: Any = sample_lanes(replace(view, members=(*many, view.sample)), theme="dark")
+    figure: Any = check_figure(
+        sample_lanes(replace(view, members=(*many, view.sample)), theme="dark")
+    )
     assert f"<b>{SAMPLE}</b>" in ticks(figure)
     assert len(ticks(figure)) == 6 + MAX_SIBLINGS
 
@@ -73,5 +76,7 @@ def test_large_groups_are_cut_and_keep_the_sample() -> None:
 def test_long_names_keep_their_end() -> None:
     view = make_view()
     named = replace(view.sample, trajectory_id="a-very-long-name-of-a-sample-17")
-    figure: Any = sample_lanes(replace(view, sample=named, members=(named,)), theme="dark")
+    figure: Any = check_figure(
+        sample_lanes(replace(view, sample=named, members=(named,)), theme="dark")
+    )
     assert ticks(figure)[-1] == "<b>…-of-a-sample-17</b>"

@@ -15,6 +15,7 @@ from longpole_dashboards.figures.samples import (
 from longpole_dashboards.theme import ROLES
 from longpole_server.service import TrajectoryDistribution
 from support.dashboard_fake_service import LIVE_RUN, FakeService
+from support.plotly_figures import check_figure
 
 VALUES = tuple(float(v) for v in range(1, 101))
 SPREAD = TrajectoryDistribution(
@@ -29,7 +30,7 @@ NOW_NS = 1_760_000_000 * 10**9
 
 
 def draw(field: str) -> Any:
-    return distribution(SPREAD, field=field, theme="dark")
+    return check_figure(distribution(SPREAD, field=field, theme="dark"))
 
 
 def test_every_sample_is_counted_once() -> None:
@@ -71,7 +72,7 @@ def test_the_parts_of_a_sample_add_up_to_its_time() -> None:
     service = FakeService(NOW_NS)
     slowest = service.list_trajectories(LIVE_RUN, 20, limit=1)[0]
     detail = service.get_trajectory(LIVE_RUN, slowest.trajectory_id)
-    figure: Any = sample_waterfall(detail, theme="dark")
+    figure: Any = check_figure(sample_waterfall(detail, theme="dark"))
     own = [t for t in figure.data if t.name in ("generate", "tool", "score", "queue")]
     assert sum(sum(trace.x) for trace in own) == pytest.approx(slowest.duration_s, rel=1e-6)
     siblings = next(trace for trace in figure.data if trace not in own)
@@ -82,7 +83,9 @@ def test_a_sample_without_parts_is_one_bar() -> None:
     service = FakeService(NOW_NS)
     slowest = service.list_trajectories(LIVE_RUN, 20, limit=1)[0]
     detail = service.get_trajectory(LIVE_RUN, slowest.trajectory_id)
-    figure: Any = sample_waterfall(replace(detail, spans=(), siblings=()), theme="dark")
+    figure: Any = check_figure(
+        sample_waterfall(replace(detail, spans=(), siblings=()), theme="dark")
+    )
     assert list(figure.data[0].x) == [slowest.duration_s]
 
 
@@ -94,7 +97,7 @@ RUNNING = replace(
 
 
 def test_the_curve_of_running_samples_shows_the_empty_slots_above_it() -> None:
-    figure: Any = running_samples(RUNNING, theme="dark")
+    figure: Any = check_figure(running_samples(RUNNING, theme="dark"))
     top, curve = figure.data
     assert list(top.y) == [100, 100]
     assert list(curve.x) == [0, 10, 50, 60, 80]
@@ -105,11 +108,11 @@ def test_the_curve_of_running_samples_shows_the_empty_slots_above_it() -> None:
 
 def test_labels_of_stops_leave_each_other_room() -> None:
     close = replace(RUNNING, stop_at=((0.8, 30.0), (0.9, 29.0), (0.95, 10.0)))
-    figure: Any = running_samples(close, theme="light")
+    figure: Any = check_figure(running_samples(close, theme="light"))
     assert len(figure.layout.shapes) == 3
     assert [note.x for note in figure.layout.annotations] == [30, 50]
 
 
 def test_nothing_ran() -> None:
-    figure = running_samples(replace(RUNNING, running=()), theme="dark")
+    figure = check_figure(running_samples(replace(RUNNING, running=()), theme="dark"))
     assert not figure.data

@@ -9,10 +9,11 @@ from longpole_dashboards.figures.series import mfu, throughput
 from longpole_dashboards.formats import Zone
 from longpole_server.model.step import Step
 from support.dashboard_steps import make_step
+from support.plotly_figures import check_figure
 
 
 def chart(draw: Any, steps: list[Step], axis: str = "step") -> Any:
-    return draw(steps, axis=axis, zone=Zone(), theme="dark")
+    return check_figure(draw(steps, axis=axis, zone=Zone(), theme="dark"))
 
 
 def texts(figure: Any) -> str:

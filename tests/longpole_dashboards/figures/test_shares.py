@@ -10,10 +10,13 @@ from longpole_dashboards.formats import Zone
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.step import Step
 from support.dashboard_steps import S, make_open_stage, make_step
+from support.plotly_figures import check_figure
 
 
 def draw(steps: list[Step], unit: Unit = "seconds", axis: Axis = "step", **more: Any) -> Any:
-    return stage_shares(steps, unit=unit, axis=axis, zone=Zone(), theme="dark", **more)
+    return check_figure(
+        stage_shares(steps, unit=unit, axis=axis, zone=Zone(), theme="dark", **more)
+    )
 
 
 def heights(figure: Any, step: int) -> dict[str, float]:
@@ -86,6 +89,28 @@ def test_ten_thousand_steps_are_a_few_hundred_bars() -> None:
     figure = draw([make_step(n) for n in range(1, 10_001)])
     assert len(figure.data[0].x) <= 241
     assert len(figure.layout.shapes or ()) == 0
+
+
+def test_a_step_that_stalled_stands_out_among_ten_thousand() -> None:
+    steps = [make_step(n) for n in range(1, 10_001)]
+    steps[4_710] = make_step(4_711, {"gen": 61.0, "reward": 60.0})
+    figure = draw(steps)
+    marks = next(trace for trace in figure.data if trace.name == "longest")
+    at = max(range(len(marks.y)), key=lambda index: marks.y[index])
+    assert marks.y[at] == pytest.approx(122.0)
+    assert tuple(marks.customdata[at]) == (4_711, "2 min 2 s", "reward")
+    assert figure.layout.yaxis.range[1] > 122.0
+    assert abs(marks.x[at] - 4_711) < 30
+
+
+def test_a_step_far_longer_than_the_others_does_not_flatten_them() -> None:
+    steps = [make_step(n) for n in range(1, 1_001)]
+    steps[500] = make_step(501, {"gen": 8_000.0})
+    figure = draw(steps)
+    marks = next(trace for trace in figure.data if trace.name == "longest")
+    assert "triangle-up" in marks.marker.symbol
+    assert max(marks.y) < figure.layout.yaxis.range[1]
+    assert "▲ 2 h 13 min" in [annotation.text for annotation in figure.layout.annotations]
 
 
 def test_zoom_survives_new_steps_but_not_another_unit() -> None:

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from longpole_dashboards.figures.template import message_figure, step_axis, template, wrap
 from longpole_dashboards.theme import ROLES
+from support.plotly_figures import check_figure
 
 
 def test_both_themes_have_a_template_of_their_own_colours() -> None:
     for name in ROLES:
         made: Any = template(name)
-        assert made.layout.hoverlabel.bgcolor == ROLES[name].raised
-        assert made.layout.paper_bgcolor == "rgba(0,0,0,0)"
+        assert made["layout"]["hoverlabel"]["bgcolor"] == ROLES[name].raised
+        assert made["layout"]["paper_bgcolor"] == "rgba(0,0,0,0)"
 
 
 def test_a_message_stands_alone() -> None:
-    figure: Any = message_figure("Nothing yet", "light")
+    figure: Any = check_figure(message_figure("Nothing yet", "light"))
     assert figure.layout.annotations[0].text == "Nothing yet"
     assert figure.layout.xaxis.visible is False
 

@@ -13,6 +13,7 @@ from longpole_server.model.step import StageLane
 from longpole_server.model.trajectory import Trajectory
 from support.dashboard_fake_service import BARE_RUN, LIVE_RUN, FakeService
 from support.dashboard_steps import S
+from support.plotly_figures import check_figure
 
 NOW_NS = 1_760_000_000 * S
 
@@ -34,7 +35,7 @@ def make_view(run_id: str = LIVE_RUN, step: int = 29, **changes: Any) -> StepVie
 
 
 def draw(view: StepView) -> Any:
-    return step_timeline(view, theme="dark")
+    return check_figure(step_timeline(view, theme="dark"))
 
 
 def labels(figure: Any) -> list[str]:

@@ -12,6 +12,7 @@ from longpole_dashboards.figures.waterfall import make_bars, part_label, waterfa
 from longpole_server.analysis.decomposition import decompose
 from longpole_server.model.decomposition import Decomposition, Part, WindowMeans
 from support.dashboard_steps import make_step
+from support.plotly_figures import check_figure
 
 SECONDS = st.floats(0.01, 500.0)
 STAGES = ("gen", "reward", "update_actor", "update_weights")
@@ -51,7 +52,7 @@ def test_many_small_parts_are_drawn_as_one() -> None:
 
 
 def test_the_figure_names_both_ends_and_every_part() -> None:
-    figure: Any = waterfall(make_decomposition(0.5, -0.2), theme="dark")
+    figure: Any = check_figure(waterfall(make_decomposition(0.5, -0.2), theme="dark"))
     assert list(figure.layout.yaxis.ticktext) == [
         "<b>before</b>",
         "stage 0",
@@ -64,7 +65,7 @@ def test_the_figure_names_both_ends_and_every_part() -> None:
 def test_what_is_not_known_is_said() -> None:
     unknown = WindowMeans(0, None, None, None, None, None, None)
     found = Decomposition(None, unknown, unknown, None, None, (), "no step on one side")
-    figure: Any = waterfall(found, theme="light")
+    figure: Any = check_figure(waterfall(found, theme="light"))
     assert "no step on one side" in figure.layout.annotations[0].text
 
 
