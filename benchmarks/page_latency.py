@@ -5,9 +5,9 @@ the embedded database: a run of 10,000 steps on 1,024 GPUs for 24 hours, with 8,
 in its last steps. `--full` is 88 million GPU rows and 10 million spans of samples (10 minutes and
 8 GB of disk on 2 cores); without it the GPUs have 3 hours and the samples a tenth. A data
 directory that is kept is used again. A page's time is what its panels take to be read, drawn and
-turned into JSON on the server: cold (nothing remembered, the database open), and as after a write elsewhere, when pages
-read again. `CPU` is of all threads; on a busy machine it says more than the clock does. There is no
-peer here; the budget is one second.
+turned into JSON on the server: cold (nothing remembered, the database open), and as after a write
+elsewhere, when pages read again. `CPU` is of all threads; on a busy machine it says more than the
+clock does. There is no peer here; the budget is one second.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from plotly.io.json import to_json_plotly
+# As Dash writes its answers; the stubs do not know it.
+from plotly.io.json import to_json_plotly  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.figures.figure import Figure
@@ -339,7 +340,7 @@ PAGES: Mapping[str, tuple[tuple[PanelGroup[Any], ...], str]] = {
         f"?id={RUN}&steps=all&span=120",
     ),
     "step, 8,192 samples": (
-        (step_panels.PANELS, sample_panels.PANELS),
+        (step_panels.HEAD_PANELS, step_panels.PANELS, sample_panels.PANELS),
         f"?run={RUN}&step={{step}}&id=s{{step}}-77",
     ),
     "cluster, 10 min": (

@@ -17,7 +17,7 @@ from longpole_dashboards.glossary import DEFINITIONS
 from longpole_dashboards.pages.gpu_heat import ALL_LANES
 from longpole_dashboards.pages.sample_panels import GROUP as SAMPLE_GROUP
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
-from longpole_dashboards.pages.step_panels import GROUP, PANELS
+from longpole_dashboards.pages.step_panels import GROUP, HEAD_GROUP, HEAD_PANELS, PANELS
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import group_stores, notice_slot, register_group
 from longpole_dashboards.shell import register_choices
@@ -34,8 +34,10 @@ def layout(query: Query) -> Component:
     """Return the page before its data is there."""
     return html.Div(
         [
+            *group_stores(HEAD_GROUP),
             *group_stores(GROUP),
             *group_stores(SAMPLE_GROUP),
+            notice_slot(HEAD_GROUP),
             notice_slot(GROUP),
             html.Div(id="step-title", style={"--wait": "30px"}, className="lp-wait lp-run-title"),
             html.Div(
@@ -195,6 +197,7 @@ def _sample_drawer() -> Component:
 
 def register(app: Dash, reader: Reader) -> None:
     """Register the page's callbacks."""
+    register_group(app, reader, HEAD_PANELS)
     register_group(app, reader, PANELS)
     register_group(app, reader, SAMPLE_PANELS)
     register_choices(app, STEP_PATH, _CHOICES)

@@ -42,16 +42,18 @@ from longpole_dashboards.theme import PART_COLOURS
 from longpole_server.model.trajectory import Trajectory
 
 GROUP = "step"
+HEAD_GROUP = "step-head"
 SHOWN_SAMPLES = 100
 
 
 def _title(reading: StepReading) -> tuple[object, ...]:
-    detail, step, run = reading.detail, reading.step, reading.run.summary
+    step, run, usual_s = reading.step, reading.run.summary, reading.usual_step_s
+    previous, following = reading.neighbours
     duration = format_duration(step.duration_s) if step.duration_s is not None else "open"
     change = (
-        f"{format_change(step.duration_s / detail.usual_s - 1)} against the usual "
-        f"{format_duration(detail.usual_s)}"
-        if step.duration_s is not None and detail.usual_s
+        f"{format_change(step.duration_s / usual_s - 1)} against the usual "
+        f"{format_duration(usual_s)}"
+        if step.duration_s is not None and usual_s
         else ""
     )
     facts = [
@@ -67,9 +69,9 @@ def _title(reading: StepReading) -> tuple[object, ...]:
     ]
     title = html.Div(
         [
-            _neighbour("previous", detail.previous, reading.run_id, "‹"),
+            _neighbour("previous", previous, reading.run_id, "‹"),
             html.H1(f"Step {step.step}"),
-            _neighbour("following", detail.following, reading.run_id, "›"),
+            _neighbour("following", following, reading.run_id, "›"),
             dcc.Link(run.name, href=run_address(reading.run_id), className="lp-link"),
             *[html.Span(fact, className="lp-fact") for fact in facts if fact],
             file_link(
@@ -210,14 +212,22 @@ def _spread(reading: StepReading) -> tuple[object, ...]:
     return figure, html.Div(words, className="lp-dim") if words else None
 
 
+# Shown at once: what follows takes longer to read.
+HEAD_PANELS = PanelGroup[StepReading](
+    name=HEAD_GROUP,
+    path=STEP_PATH,
+    read=StepReading,
+    panels=(
+        Panel((("step-title", "children"),), StepReading.key, _title),
+        Panel((("step-ledger", "figure"), ("step-ledger", "style")), StepReading.key, _ledger),
+    ),
+)
 PANELS = PanelGroup[StepReading](
     name=GROUP,
     path=STEP_PATH,
     read=StepReading,
     panels=(
-        Panel((("step-title", "children"),), StepReading.key, _title),
         Panel((("step-verdict", "children"),), StepReading.key, _verdict),
-        Panel((("step-ledger", "figure"), ("step-ledger", "style")), StepReading.key, _ledger),
         Panel(
             (
                 ("step-timeline", "figure"),

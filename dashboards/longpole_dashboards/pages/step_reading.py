@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 
@@ -48,15 +48,52 @@ class StepReading:
     def detail(self) -> StepDetail:
         """The step with everything around it."""
         question = ("step", self.run_id, self.number)
-        token = (self.run.summary.num_steps, self.view.now_ns // STRIDE_NS)
         return self._memory.ask(
-            question, token, lambda: self.service.get_step(self.run_id, self.number)
+            question, self._token, lambda: self.service.get_step(self.run_id, self.number)
         )
 
     @property
+    def _token(self) -> Hashable:
+        return (self.run.summary.num_steps, self.view.now_ns // STRIDE_NS)
+
+    @cached_property
+    def around(self) -> Sequence[Step]:
+        """The step and those before and after it, in order: read in a fraction of `detail`."""
+        question = ("around", self.run_id, self.number)
+        first, last = max(0, self.number - USUAL_STEPS), self.number + USUAL_STEPS
+        return self._memory.ask(
+            question, self._token, lambda: self.service.list_steps(self.run_id, first, last)
+        )
+
+    @cached_property
     def step(self) -> Step:
         """The step itself."""
-        return self.detail.step
+        found = next((step for step in self.around if step.step == self.number), None)
+        return found or self.detail.step
+
+    @cached_property
+    def neighbours(self) -> tuple[int | None, int | None]:
+        """Numbers of the steps before and after, None at an end."""
+        run = self.run.summary
+        before = [step.step for step in self.around if step.step < self.number]
+        after = [step.step for step in self.around if step.step > self.number]
+        # Where numbers leap, a neighbour is further away than what is around.
+        is_first = run.first_step is None or run.first_step >= self.number
+        is_last = run.last_step is None or run.last_step <= self.number
+        return (
+            before[-1] if before else None if is_first else self.detail.previous,
+            after[0] if after else None if is_last else self.detail.following,
+        )
+
+    @cached_property
+    def usual_step_s(self) -> float | None:
+        """Median seconds of the steps around this one."""
+        lengths = [
+            step.duration_s
+            for step in self.around
+            if step.duration_s is not None and step.step != self.number
+        ]
+        return median(lengths) if lengths else None
 
     @cached_property
     def run(self) -> RunDetail:
@@ -112,11 +149,8 @@ class StepReading:
     @cached_property
     def usual_s(self) -> Mapping[str, float]:
         """Median exclusive seconds per stage over the steps around this one."""
-        around = self.service.list_steps(
-            self.run_id, max(0, self.number - USUAL_STEPS), self.number + USUAL_STEPS
-        )
         seconds: dict[str, list[float]] = {}
-        for step in around:
+        for step in self.around:
             if step.duration_s is None or step.step == self.number:
                 continue
             for stage in step.stages:
@@ -130,7 +164,7 @@ class StepReading:
         step = self.step
         settled = step.end_ns is not None and self.view.now_ns - step.end_ns > SETTLE_NS
         passing = None if settled else self.view.now_ns // STRIDE_NS
-        return (self.run_id, step, self.detail.following, passing)
+        return (self.run_id, step, self.neighbours, passing)
 
 
 def _describe(t: Trajectory) -> str:

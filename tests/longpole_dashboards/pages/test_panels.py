@@ -12,6 +12,7 @@ from longpole_dashboards.pages.run import GROUPS as RUN_GROUPS
 from longpole_dashboards.pages.runs import PANELS as RUNS_PANELS
 from longpole_dashboards.pages.runs_table import read_history
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
+from longpole_dashboards.pages.step_panels import HEAD_PANELS as STEP_HEAD_PANELS
 from longpole_dashboards.pages.step_panels import PANELS as STEP_PANELS
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
@@ -38,6 +39,12 @@ def render_run(service: FakeService, view: View) -> dict[str, Any]:
     for group in RUN_GROUPS:
         found |= render(group, service, view)
     return found
+
+
+def render_step(query: dict[str, str], theme: ThemeName = "dark") -> dict[str, Any]:
+    """Return what every output of the step page would hold."""
+    service, view = FakeService(NOW_NS), make_view(query, theme)
+    return render(STEP_HEAD_PANELS, service, view) | render(STEP_PANELS, service, view)
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -108,14 +115,24 @@ def test_nothing_is_rendered_anew_while_nothing_changes_but_the_present() -> Non
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("run_id", RUNS)
 def test_the_step_page_of_every_kind_of_run(run_id: str, theme: ThemeName) -> None:
-    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": run_id, "step": "8"}, theme))
+    shown = render_step({"run": run_id, "step": "8"}, theme)
     assert "Step 8" in words(shown["step-title.children"])
     # A log says how long stages took, not when: nothing to draw on an axis of time.
     assert ("height" in shown["step-timeline.style"]) == (run_id != BARE_RUN)
 
 
+def test_title_and_ledger_do_not_wait_for_samples_and_gpus() -> None:
+    service = FakeService(NOW_NS)
+    asked = list[int]()
+    service.get_step = lambda run_id, step: asked.append(step)  # type: ignore[method-assign, assignment, return-value]
+    shown = render(STEP_HEAD_PANELS, service, make_view({"run": LIVE_RUN, "step": "8"}))
+    assert "against the usual" in words(shown["step-title.children"])
+    assert shown["step-ledger.figure"].data
+    assert asked == []
+
+
 def test_the_open_step_has_a_page() -> None:
-    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": LIVE_RUN, "step": "31"}))
+    shown = render_step({"run": LIVE_RUN, "step": "31"})
     assert "open" in words(shown["step-title.children"])
 
 
@@ -152,7 +169,7 @@ def test_a_step_without_samples_names_their_source() -> None:
 
 
 def test_neighbours_end_where_the_run_does() -> None:
-    shown = render(STEP_PANELS, FakeService(NOW_NS), make_view({"run": BARE_RUN, "step": "18"}))
+    shown = render_step({"run": BARE_RUN, "step": "18"})
     links = [str(part) for part in shown["step-title.children"].children[:3]]
     assert "href='/step?run=import%2Fverl-gsm8k&step=17'" in links[0]
     assert "lp-disabled" in links[2]
@@ -167,7 +184,7 @@ def test_an_address_without_a_run_is_refused(query: dict[str, str]) -> None:
 @pytest.mark.parametrize("query", [{"run": LIVE_RUN}, {"run": LIVE_RUN, "step": "9999"}])
 def test_an_address_without_a_step_is_refused(query: dict[str, str]) -> None:
     with pytest.raises(NotFoundError):
-        render(STEP_PANELS, FakeService(NOW_NS), make_view(query))
+        render_step(query)
 
 
 def test_runs_are_listed_live_ones_first() -> None:
