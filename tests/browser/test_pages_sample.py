@@ -21,6 +21,18 @@ def open_sample(page: Page, server: FakeServer, sample: str = SAMPLE) -> None:
     page.wait_for_selector("#samplepage-lanes .barlayer .point")
 
 
+def find_bar_of(sample: str, plot: str) -> str:
+    """Return a script that says where on the page the generation of a sample is."""
+    return (
+        f"(() => {{ const gd = {plot}; const y = gd._fullLayout.yaxis, x = gd._fullLayout.xaxis;"
+        f" const row = gd.layout.yaxis.tickvals[gd.layout.yaxis.ticktext.indexOf('{sample}')];"
+        " const bar = gd.data.findLast(t => t.name === 'generate' && t.y.includes(row));"
+        " const i = bar.y.indexOf(row); const box = gd.getBoundingClientRect();"
+        " return [box.left + x._offset + x.l2p(bar.base[i] + bar.x[i] / 2),"
+        " box.top + y._offset + y.l2p(row)]; })()"
+    )
+
+
 def test_a_sample_says_where_its_time_went(page: Page, server: FakeServer) -> None:
     open_sample(page, server)
     expect(page.locator("#samplepage-summary h2")).to_contain_text("Generation takes")
@@ -63,14 +75,7 @@ def test_a_bar_and_a_row_of_the_group_lead_to_that_sample(page: Page, server: Fa
     rows = page.evaluate(f"{plot}.layout.yaxis.ticktext")
     assert any("<b>0020-003-6</b>" in row for row in rows)
     other = next(row for row in reversed(rows) if row.startswith("0020-003"))
-    find_bar = (
-        f"(() => {{ const gd = {plot}; const y = gd._fullLayout.yaxis, x = gd._fullLayout.xaxis;"
-        f" const row = gd.layout.yaxis.tickvals[gd.layout.yaxis.ticktext.indexOf('{other}')];"
-        " const bar = gd.data.findLast(t => t.name === 'generate' && t.y.includes(row));"
-        " const i = bar.y.indexOf(row); const box = gd.getBoundingClientRect();"
-        " return [box.left + x._offset + x.l2p(bar.base[i] + bar.x[i] / 2),"
-        " box.top + y._offset + y.l2p(row)]; })()"
-    )
+    find_bar = find_bar_of(other, plot)
     at = page.evaluate(find_bar)
     # What stands above it may still be growing: a click goes where the bar has come to rest.
     while True:
@@ -80,6 +85,21 @@ def test_a_bar_and_a_row_of_the_group_lead_to_that_sample(page: Page, server: Fa
             break
     page.mouse.click(*at)
     expect(page.locator("#samplepage-title h1")).to_contain_text(other)
+
+
+def test_a_click_belongs_to_the_bar_that_was_pressed_though_the_page_moves(
+    page: Page, server: FakeServer
+) -> None:
+    open_sample(page, server)
+    plot = "document.querySelector('#samplepage-lanes .js-plotly-plot')"
+    page.locator("#samplepage-lanes").scroll_into_view_if_needed()
+    bar = page.evaluate(find_bar_of("0020-003-5", plot))
+    page.mouse.move(*bar)
+    page.wait_for_function(f"{plot}._hoverdata?.some(one => one.customdata[2] === '0020-003-5')")
+    page.mouse.down()
+    page.evaluate("document.querySelector('#samplepage-title').style.marginTop = '90px'")
+    page.mouse.up()
+    expect(page.locator("#samplepage-title h1")).to_contain_text("0020-003-5")
 
 
 @pytest.mark.parametrize(

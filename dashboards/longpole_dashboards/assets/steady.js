@@ -1,6 +1,7 @@
 /* Panels are drawn anew while people use them, and Dash then makes all of a panel's elements anew.
    What a person did with an element goes over to the one that takes its place: what was opened
-   stays open, the focus stays, and a click that began on one ends on the other. */
+   stays open, the focus stays, and a click that began on one ends on the other. A click on a chart
+   that moves or is drawn anew meanwhile belongs to what was under the pointer when it was pressed. */
 (function () {
   "use strict";
 
@@ -94,5 +95,35 @@
   document.addEventListener("click", ({ target }) => {
     const details = target.closest?.("summary")?.parentElement;
     if (details?.id) opened.set(details.id, !details.open);
+  }, true);
+
+  /* -- clicks on charts ---------------------------------------------------------------------------- */
+
+  const MAX_TRAVEL_PX = 4;
+  let held = null;
+
+  document.addEventListener("pointerdown", (event) => {
+    const plot = event.target.closest?.(".js-plotly-plot");
+    held = plot && {
+      plot, data: plot.data, top: plot.getBoundingClientRect().top, x: event.clientX, y: event.clientY,
+      points: (plot._hoverdata || []).map(({ customdata }) => ({ customdata })),
+    };
+  }, true);
+
+  document.addEventListener("pointerup", (event) => {
+    const began = held;
+    held = null;
+    if (!began?.points.length || !began.plot.isConnected) return;
+    const isClick = Math.hypot(event.clientX - began.x, event.clientY - began.y) < MAX_TRAVEL_PX;
+    const isSteady = began.plot.data === began.data
+      && Math.abs(began.plot.getBoundingClientRect().top - began.top) < 2;
+    if (!isClick || isSteady) return;
+    /* Plotly looks for what is under the pointer now: its answer is let go by. */
+    const { plot } = began;
+    const emit = plot.emit;
+    plot.emit = (name, ...rest) => (name === "plotly_click" ? false : emit.call(plot, name, ...rest));
+    window.setTimeout(() => { plot.emit = emit; }, 400);
+    const graph = plot.closest("[id]");
+    window.dash_clientside?.set_props?.(graph.id, { clickData: { points: began.points } });
   }, true);
 })();
