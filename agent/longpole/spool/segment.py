@@ -8,6 +8,7 @@ payload. Sequences within a segment are contiguous; the file's name repeats the 
 damaged header costs nothing.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -26,10 +27,12 @@ _SUFFIX = ".segment"
 HEADER_BYTES = _HEADER.size + _CRC.size
 RECORD_OVERHEAD_BYTES = _LENGTH_AND_CRC.size + _SEQUENCE.size
 MAX_PAYLOAD_BYTES = (1 << 32) - 1
-# How far behind a damaged record the next good one is looked for, in sequences, and how many
-# places that look like it are checked for each.
-_RESYNC_SEQUENCES = 64
-_RESYNC_PLACES = 16
+# Behind damage the next good record is looked for, wherever it is: in pieces of so many bytes, and
+# among places that look like one until their checksums have cost so many.
+_RESYNC_BYTES = 1 << 20
+_RESYNC_CHECKED_BYTES = 256 << 20
+# Sequences of a segment differ in their low two bytes, mostly.
+_LOW_BYTES = 2
 _READ_BUFFER_BYTES = 256 * 1024
 
 
@@ -136,16 +139,32 @@ def _read_record(file: BinaryIO, offset: int, end: int, expected: int) -> Stored
 
 def _find_next(file: BinaryIO, start: int, end: int, first: int) -> tuple[int, int] | None:
     """Return (offset, sequence) of the next intact record from `first` on, None if none is."""
-    file.seek(start)
-    rest = file.read(end - start)
-    for sequence in range(first, first + _RESYNC_SEQUENCES):
-        pattern = _SEQUENCE.pack(sequence)
-        at = rest.find(pattern, _LENGTH_AND_CRC.size)
-        for _ in range(_RESYNC_PLACES):
-            if at < 0:
-                break
-            offset = start + at - _LENGTH_AND_CRC.size
+    last = first + (end - start) // RECORD_OVERHEAD_BYTES
+    looks_like = _make_pattern(first, last)
+    checked_bytes = 0
+    for base in range(start, end, _RESYNC_BYTES):
+        file.seek(base)
+        piece = file.read(min(_RESYNC_BYTES, end - base) + RECORD_OVERHEAD_BYTES)
+        for match in looks_like.finditer(piece):
+            at = match.start()
+            offset = base + at - _LENGTH_AND_CRC.size
+            (sequence,) = _SEQUENCE.unpack_from(piece, at)
+            if offset < start or not first <= sequence <= last:
+                continue
             if _read_record(file, offset, end, sequence) is not None:
                 return offset, sequence
-            at = rest.find(pattern, at + 1)
+            checked_bytes += file.tell() - offset
+            if checked_bytes > _RESYNC_CHECKED_BYTES:
+                return None
     return None
+
+
+def _make_pattern(first: int, last: int) -> "re.Pattern[bytes]":
+    """Return what finds every place where a sequence from `first` to `last` may stand.
+
+    Only by its high bytes, and none of the many places that are all zeros.
+    """
+    highs = range(first >> 8 * _LOW_BYTES, (last >> 8 * _LOW_BYTES) + 1)
+    texts = (_SEQUENCE.pack(high << 8 * _LOW_BYTES)[_LOW_BYTES:] for high in highs)
+    either = b"|".join(map(re.escape, texts))
+    return re.compile(b"(?=(?!\0\0\0)[\\s\\S]{%d}(?:%b))" % (_LOW_BYTES, either))

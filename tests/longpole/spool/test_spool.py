@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from longpole.spool import Spool, SpoolError, SpoolFullError, SpoolLockedError
+from longpole.spool.durable import Cursor
 from longpole.spool.segment import HEADER_BYTES, RECORD_OVERHEAD_BYTES
 
 
@@ -272,6 +273,32 @@ def test_a_flipped_byte_costs_at_most_the_record_it_is_in(tmp_path: Path) -> Non
             assert spool.last_sequence == sequence
             assert spool.num_damaged == (bool(lost) and lost != [b"fourth"])
             spool.close()
+
+
+@pytest.mark.parametrize("first", [1, 65_400, (1 << 24) - 50])
+@pytest.mark.parametrize("filling", [b"\0", b"\xff", b"\x01\0"])
+def test_a_bad_page_costs_the_records_in_it_and_none_behind_it(
+    tmp_path: Path, first: int, filling: bytes
+) -> None:
+    # Small records: hundreds of them lie in one page.
+    sound = [b"%d" % number for number in range(600)]
+    cursor = Cursor(tmp_path / "acknowledged")
+    cursor.write(first - 1)
+    cursor.close()
+    segment = fill(tmp_path, sound)
+    content = bytearray(segment.read_bytes())
+    content[1000:9192] = (filling * 8192)[:8192]
+    segment.write_bytes(content)
+    spool = Spool(tmp_path)
+    found = {record.sequence: record.payload for record in spool.read(0, 1000, 1 << 20)}
+    record_bytes = RECORD_OVERHEAD_BYTES + 3
+    assert len(sound) - len(found) <= 8192 // (RECORD_OVERHEAD_BYTES + 2) + 3
+    assert len(found) >= 1000 // record_bytes + (len(content) - 9192) // record_bytes - 3
+    assert all(payload == sound[sequence - first] for sequence, payload in found.items())
+    assert spool.num_damaged == len(sound) - len(found)
+    assert segment.stat().st_size == len(content)
+    assert spool.append(b"more") == first + 600
+    spool.close()
 
 
 @given(data=st.binary(max_size=400))
