@@ -46,3 +46,6 @@ def check_form(signal: Signal, body: bytes, content_type: str, content_encoding:
             _REQUESTS[signal].FromString(plain)
     except (DecodeError, ValueError, RecursionError) as error:
         raise MalformedError(f"the body is no OTLP request of {signal}") from error
+    finally:
+        # The error knows this frame, and may live longer than a large body should.
+        del plain

@@ -1,3 +1,5 @@
+import gzip
+import zlib
 from collections.abc import AsyncIterator
 
 import grpc
@@ -59,9 +61,34 @@ async def test_the_three_services_store_what_comes(receiver: Receiver) -> None:
     ]
 
 
-async def test_gzip_arrives_decompressed(receiver: Receiver) -> None:
+async def test_gzip_is_checked_and_passed_on_compressed(receiver: Receiver) -> None:
     await receiver.export(METHODS["traces"], b"x" * 5000, grpc.Compression.Gzip)
-    assert receiver.stored[0][1] == b"x" * 5000
+    (_, body, _, encoding) = receiver.stored[0]
+    assert encoding == "gzip"
+    assert gzip.decompress(body) == b"x" * 5000
+
+
+async def test_deflate_arrives_decompressed(receiver: Receiver) -> None:
+    await receiver.export(METHODS["traces"], b"x" * 5000, grpc.Compression.Deflate)
+    assert receiver.stored[0][1:] == (b"x" * 5000, "application/x-protobuf", "")
+
+
+@pytest.mark.parametrize("body", [gzip.compress(b"x" * 99)[:-9], zlib.compress(b"x" * 99)[:-5]])
+async def test_what_is_cut_off_is_an_invalid_argument(receiver: Receiver, body: bytes) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await receiver.export(METHODS["traces"], body)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert receiver.stored == []
+
+
+async def test_a_bomb_is_refused_before_it_is_in_memory(receiver: Receiver) -> None:
+    for compress in (gzip.compress, zlib.compress):
+        bomb = compress(bytes(8_000_000))
+        assert len(bomb) < LIMIT
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await receiver.export(METHODS["traces"], bomb)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert receiver.stored == []
 
 
 async def test_an_empty_request_is_accepted(receiver: Receiver) -> None:
@@ -69,7 +96,7 @@ async def test_an_empty_request_is_accepted(receiver: Receiver) -> None:
     assert receiver.stored == []
 
 
-@pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip])
+@pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip, grpc.Compression.Deflate])
 async def test_too_large_is_resource_exhausted(
     receiver: Receiver, compression: grpc.Compression | None
 ) -> None:
