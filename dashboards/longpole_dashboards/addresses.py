@@ -52,6 +52,11 @@ def cluster_address(host: str | None = None) -> str:
     return _address(CLUSTER_PATH, node=host)
 
 
+def gpu_address(host: str, gpu_uuid: str) -> str:
+    """Return the address of one GPU over time, on its node's part of the cluster's page."""
+    return _address(CLUSTER_PATH, node=host, gpu=gpu_uuid)
+
+
 def report_address(run_id: str, zone: str) -> str:
     """Return the address of a run's report, its times in an IANA zone."""
     return _address(REPORT_PATH, run=run_id, zone=zone)

@@ -76,6 +76,17 @@ def format_bytes(size: float | None) -> str:
     return f"{size:.1f} {_BYTE_UNITS[-1]}"
 
 
+def format_energy(joules: float | None) -> str:
+    """Return joules as people pay for them: `0.42 J`, `8.1 Wh`, `1.31 kWh`."""
+    if joules is None or math.isnan(joules):
+        return ABSENT
+    hours = joules / 3600
+    for size, unit in ((1e6, "MWh"), (1e3, "kWh"), (1.0, "Wh")):
+        if abs(hours) >= size:
+            return f"{format_count(hours / size)} {unit}"
+    return f"{joules / 1e3:.1f} kJ" if abs(joules) >= 1e3 else f"{joules:.3g} J"
+
+
 def format_value(value: float | None, unit: str) -> str:
     """Return a value with its unit as the conventions name it (`1`, `s`, `tokens`, ...)."""
     if value is None or math.isnan(value):

@@ -80,6 +80,25 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "Weights and KV cache that decoding reads, over what the rollout's GPUs could read "
             "during gen: an estimate from the samples' own rates. Empty slots keep it low."
         ),
+        "of_best": (
+            "The best of its kind is 100 %: for a GPU its SM clock at work over the highest one of "
+            "its role, for a replica the least seconds a token over its own. What waits for it in "
+            "a collective is as slow. ▲ marks a straggler: well below the usual, not the best."
+        ),
+        "like_lengths": (
+            "Its seconds a token over what the other replicas take for samples of like length: "
+            "longer answers alone make nobody a straggler."
+        ),
+        "slow_in": "Steps in which it was a straggler, of those in which its pace is known.",
+        "rank": "Of the process on the GPU, as its launcher says.",
+        "energy": (
+            "What the GPUs took, by the counters that their drivers keep; hosts, networks and "
+            "cooling are not in it. Where no counter tells, ≈ marks mean power times seconds."
+        ),
+        "host_processes": (
+            "Resident memory of Ray's processes without what they share, as the agent reads it: "
+            "one that grows step after step leaks, and when the node runs out Ray kills workers."
+        ),
         "tail_share": (
             "At every moment the empty slots wait, in equal parts, for the samples that still run. "
             "By activity a sample's part is split as its whole time is, which is an estimate."
@@ -95,6 +114,10 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "trajectories": "longpole.trajectory(), once a sample",
         "parts": "longpole.trajectory(parts=...), one part a turn, tool call or score",
         "groups": "longpole.trajectory(group_id=...)",
+        "clocks": "NVML's SM clock, which MIG devices and some virtual GPUs do not tell",
+        "paces": "longpole.trajectory(replica=..., generate_s=..., output_tokens=...)",
+        "energy": "the energy or power of NVML, from a Longpole agent on the GPU nodes",
+        "host_processes": "a Longpole agent on a node where Ray's workers run",
         "nodes": "a Longpole agent on the node",
         "config": "longpole.init(config=...)",
         "mfu": "the trainer's MFU metric, or model_config in longpole.init()",

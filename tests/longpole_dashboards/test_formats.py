@@ -115,3 +115,10 @@ def test_moments_in_columns_are_those_one_by_one(start_s: int, length_s: int) ->
 
 def test_local_keeps_fractions_of_a_second() -> None:
     assert formats.Zone().local(NOON_NS + 250_000_000).microsecond == 250_000
+
+
+def test_energy_in_the_unit_it_is_paid_in() -> None:
+    shown = [
+        formats.format_energy(joules) for joules in (None, 0.42, 1_500.0, 29_160.0, 4.7e6, 7.2e9)
+    ]
+    assert shown == ["–", "0.42 J", "1.5 kJ", "8.1 Wh", "1.31 kWh", "2 MWh"]

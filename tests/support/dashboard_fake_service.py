@@ -16,7 +16,7 @@ from longpole_server.analysis.longtail_report import describe_tail, trace_runnin
 from longpole_server.analysis.window import summarise_window
 from longpole_server.errors import NotFoundError
 from longpole_server.model.annotations import VerdictChange
-from longpole_server.model.cluster import ClusterNow, GpuState
+from longpole_server.model.cluster import ClusterNow, GpuState, ProcessMemory
 from longpole_server.model.comparison import (
     ComparedWindow,
     Comparison,
@@ -27,6 +27,7 @@ from longpole_server.model.diagnosis import (
     Diagnosis,
 )
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
@@ -39,6 +40,7 @@ from longpole_server.model.step import (
     SyncPhase,
 )
 from longpole_server.model.storage import StorageReport
+from longpole_server.model.stragglers import RunStragglers, Stragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service import (
     ChangeFeed,
@@ -60,6 +62,14 @@ from support.dashboard_fake_cluster import (
 )
 from support.dashboard_fake_diagnosis import make_diagnosis, make_verdict
 from support.dashboard_fake_engines import make_engine_lanes
+from support.dashboard_fake_hardware import (
+    make_gpu_series,
+    make_processes,
+    make_run_energy,
+    make_run_stragglers,
+    make_stage_energy,
+    make_stragglers,
+)
 from support.dashboard_fake_runs import (
     ASYNC_RUN,
     BARE_RUN,
@@ -192,6 +202,8 @@ class FakeService:
             usual_s=median(usual) if usual else None,
             long_tail=tail,
             long_tail_reason=why,
+            energy=make_stage_energy(spec, made),
+            stragglers=make_stragglers(spec) if made.closed_by else Stragglers(),
         )
 
     def list_trajectories(
@@ -325,6 +337,28 @@ class FakeService:
     ) -> EngineLanes:
         spec = self._spec(run_id)
         return make_engine_lanes(spec, self._known(run_id), start_ns, end_ns, max_bins)
+
+    def get_stragglers(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunStragglers:
+        return make_run_stragglers(self._spec(run_id), self.list_steps(run_id, first, last))
+
+    def get_energy(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunEnergy:
+        return make_run_energy(self._spec(run_id), self.list_steps(run_id, first, last))
+
+    def get_gpu_series(
+        self, host: str, gpu_uuid: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> Mapping[str, GpuHeatmap]:
+        return make_gpu_series(host, gpu_uuid, start_ns, end_ns, max_bins)
+
+    def list_host_processes(
+        self, host: str | None, start_ns: int, end_ns: int, max_bins: int, limit: int = 100
+    ) -> Sequence[ProcessMemory]:
+        held = {gpu.host for gpu in self.list_gpus() if gpu.run_id is not None}
+        hosts = sorted(held if host is None else held & {host})
+        return make_processes(hosts, start_ns, end_ns, limit)
 
     def list_gpus(self) -> Sequence[GpuNow]:
         return [state.now for state in self.get_cluster().gpus]

@@ -11,6 +11,7 @@ from longpole_dashboards.addresses import CLUSTER_PATH, Query
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
+from longpole_dashboards.pages import cluster_hardware
 from longpole_dashboards.pages.cluster_panels import (
     GROUP,
     HEAT_GROUP,
@@ -40,8 +41,10 @@ def layout(query: Query) -> Component:
         [
             *group_stores(GROUP),
             *group_stores(HEAT_GROUP),
+            *group_stores(cluster_hardware.GROUP),
             notice_slot(GROUP),
             notice_slot(HEAT_GROUP),
+            notice_slot(cluster_hardware.GROUP),
             html.Div(html.H1("Cluster"), className="lp-title-row"),
             html.Div(id="cluster-stats", style={"--wait": "76px"}, className="lp-wait lp-tiles"),
             panel(
@@ -72,6 +75,8 @@ def layout(query: Query) -> Component:
                 aside=html.Div(id="cluster-gpus-aside", className="lp-asides"),
                 controls=(csv_button("cluster-gpus", "gpus"),),
             ),
+            cluster_hardware.gpu_panel(),
+            cluster_hardware.stragglers_panel(),
             panel(
                 "Over time",
                 graph("cluster-heat", 160),
@@ -94,6 +99,7 @@ def layout(query: Query) -> Component:
                     ),
                 ),
             ),
+            cluster_hardware.processes_panel(),
             panel(
                 "Store",
                 html.Div(id="cluster-storage"),
@@ -109,6 +115,7 @@ def register(app: Dash, reader: Reader) -> None:
     """Register the page's callbacks."""
     register_group(app, reader, PANELS)
     register_group(app, reader, HEAT_PANELS)
+    register_group(app, reader, cluster_hardware.PANELS)
     register_choices(app, CLUSTER_PATH, _CHOICES)
 
     def client(name: str, *wiring: Input) -> None:
@@ -116,3 +123,7 @@ def register(app: Dash, reader: Reader) -> None:
 
     client("chooseNode", Input("cluster-map", "clickData"))
     client("chooseNodeRow", Input("cluster-nodes", "cellClicked"))
+    app.clientside_callback(
+        ClientsideFunction("longpoleHardware", "chooseGpuRow"),
+        Input("cluster-gpus", "cellClicked"),
+    )

@@ -12,7 +12,12 @@ from longpole_dashboards.components.panel import attributes, choice, graph, pane
 from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
-from longpole_dashboards.pages import run_panels, run_slow_panels, run_summary_panels
+from longpole_dashboards.pages import (
+    run_energy,
+    run_panels,
+    run_slow_panels,
+    run_summary_panels,
+)
 from longpole_dashboards.pages.gpu_heat import ALL_LANES
 from longpole_dashboards.pages.run_reading import RANGES, SPANS
 from longpole_dashboards.reading import Reader
@@ -20,11 +25,15 @@ from longpole_dashboards.refresh import group_stores, notice_slot, register_grou
 from longpole_dashboards.shell import register_choices
 
 # Each has a refresh of its own: what takes long to read holds up nothing else.
-GROUPS = (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS)
+GROUPS = (
+    run_panels.PANELS,
+    run_summary_panels.PANELS,
+    run_slow_panels.PANELS,
+)
 _UNITS = (("seconds", "seconds"), ("percent", "percent"))
 _AXES = (("step", "step"), ("time", "clock"))
 # Charts of steps, or of the clock if that was chosen; and charts that are always of the clock.
-_STEP_CHARTS = ("run-shares", "run-throughput", "run-mfu", "run-health")
+_STEP_CHARTS = ("run-shares", "run-throughput", "run-mfu", run_energy.CHART, "run-health")
 _TIME_CHARTS = ("run-gpus", "run-engines")
 # control id -> (query name, default)
 _CHOICES = {
@@ -42,7 +51,9 @@ def layout(query: Query) -> Component:
     return html.Div(
         [
             *[store for group in GROUPS for store in group_stores(group.name)],
+            *group_stores(run_energy.GROUP),
             *[notice_slot(group.name) for group in GROUPS],
+            notice_slot(run_energy.GROUP),
             html.Div(id="run-title", style={"--wait": "30px"}, className="lp-wait lp-run-title"),
             html.Div(id="run-alerts", className="lp-alert-lines"),
             html.Div(
@@ -55,6 +66,7 @@ def layout(query: Query) -> Component:
             html.Div(id="run-tiles", style={"--wait": "76px"}, className="lp-wait lp-tiles"),
             html.Div([_shares(query), _evidence()], className="lp-row lp-row-wide"),
             html.Div([_throughput(), _mfu()], className="lp-row lp-row-wide"),
+            run_energy.energy_row(),
             _gpus(query),
             _engines(),
             _health(),
@@ -181,6 +193,7 @@ def register(app: Dash, reader: Reader) -> None:
     """Register the page's callbacks."""
     for group in GROUPS:
         register_group(app, reader, group)
+    register_group(app, reader, run_energy.PANELS)
     register_choices(app, RUN_PATH, _CHOICES)
     for chart in (*_STEP_CHARTS, "run-gpus"):
         app.clientside_callback(

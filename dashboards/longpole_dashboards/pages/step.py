@@ -14,6 +14,7 @@ from longpole_dashboards.components.panel import attributes, choice, graph, pane
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.figures.samples import SAMPLE_FIELDS
 from longpole_dashboards.glossary import DEFINITIONS
+from longpole_dashboards.pages import step_hardware
 from longpole_dashboards.pages.gpu_heat import ALL_LANES
 from longpole_dashboards.pages.sample_panels import GROUP as SAMPLE_GROUP
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
@@ -38,7 +39,9 @@ def layout(query: Query) -> Component:
             *group_stores(GROUP),
             *group_stores(SAMPLE_GROUP),
             notice_slot(HEAD_GROUP),
+            *group_stores(step_hardware.GROUP),
             notice_slot(GROUP),
+            notice_slot(step_hardware.GROUP),
             html.Div(id="step-title", style={"--wait": "30px"}, className="lp-wait lp-run-title"),
             html.Div(
                 [
@@ -49,6 +52,7 @@ def layout(query: Query) -> Component:
             ),
             _timeline(query),
             html.Div([_samples(query), _spread(query)], className="lp-row lp-row-wide"),
+            step_hardware.hardware_row(),
             _sample_drawer(),
         ],
         className="lp-page",
@@ -200,6 +204,7 @@ def register(app: Dash, reader: Reader) -> None:
     register_group(app, reader, HEAD_PANELS)
     register_group(app, reader, PANELS)
     register_group(app, reader, SAMPLE_PANELS)
+    register_group(app, reader, step_hardware.PANELS)
     register_choices(app, STEP_PATH, _CHOICES)
 
     def client(name: str, *wiring: Output | Input | State) -> None:

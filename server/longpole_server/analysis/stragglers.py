@@ -5,12 +5,18 @@ answers of other lengths decode at another rate, and who has them is no straggle
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from longpole_server.analysis.longtail_samples import column
 from longpole_server.analysis.replicas import compare_like_lengths, list_owned
 from longpole_server.model.facts import GpuFacts, TrajectoryFacts
-from longpole_server.model.stragglers import GpuScore, ReplicaScore, Stragglers
+from longpole_server.model.stragglers import (
+    GpuScore,
+    GpuStanding,
+    ReplicaScore,
+    ReplicaStanding,
+    Stragglers,
+)
 
 # Fewer peers have no median that one of them could fall behind.
 MIN_PEERS = 3
@@ -66,6 +72,7 @@ def _score_gpu(gpu: GpuFacts, clocks: Sequence[float], clock_ratio: float) -> Gp
         gpu.throttled_ratio,
         gpu.throttle_reasons,
         is_slow,
+        gpu.busy_power_watts,
     )
 
 
@@ -101,3 +108,79 @@ def score_replicas(samples: TrajectoryFacts, pace_ratio: float) -> tuple[Replica
         score = ReplicaScore(name, len(rows), paces[name], best / paces[name], alike, is_slow)
         scores.append(score)
     return tuple(sorted(scores, key=lambda score: (score.of_best_ratio, score.replica)))
+
+
+def stand_gpus(
+    steps: Sequence[Stragglers], ranks: Mapping[str, int] | None = None
+) -> tuple[GpuStanding, ...]:
+    """Return every GPU over several steps, who was slow most often first, unknown ones last.
+
+    Args:
+        steps: Of one run, in order.
+        ranks: By uuid, where they are known.
+    """
+    scores: dict[tuple[str, str], list[GpuScore]] = {}
+    for step in steps:
+        for score in step.gpus:
+            scores.setdefault((score.gpu_uuid, score.role), []).append(score)
+    standings = [_stand_gpu(each, (ranks or {}).get(each[-1].gpu_uuid)) for each in scores.values()]
+    return tuple(sorted(standings, key=lambda s: (*_order(s), s.host, s.gpu_index)))
+
+
+def _stand_gpu(scores: Sequence[GpuScore], rank: int | None) -> GpuStanding:
+    known = [score for score in scores if score.sm_clock_hz is not None]
+    num_slow = sum(score.is_straggler for score in known)
+    newest = scores[-1]
+    return GpuStanding(
+        newest.gpu_uuid,
+        newest.host,
+        newest.gpu_index,
+        newest.role,
+        _median(score.sm_clock_hz for score in known),
+        _median(score.of_best_ratio for score in known),
+        _median(score.throttled_ratio for score in scores),
+        tuple(dict.fromkeys(word for score in scores for word in score.reasons)),
+        _is_often(num_slow, len(known)),
+        _median(score.power_watts for score in scores),
+        rank,
+        num_steps=len(known),
+        num_slow=num_slow,
+    )
+
+
+def stand_replicas(steps: Sequence[Stragglers]) -> tuple[ReplicaStanding, ...]:
+    """Return every replica over several steps, who was slow most often first."""
+    scores: dict[str, list[ReplicaScore]] = {}
+    for step in steps:
+        for score in step.replicas:
+            scores.setdefault(score.replica, []).append(score)
+    standings = [_stand_replica(each) for each in scores.values()]
+    return tuple(sorted(standings, key=lambda s: (*_order(s), s.replica)))
+
+
+def _stand_replica(scores: Sequence[ReplicaScore]) -> ReplicaStanding:
+    num_slow = sum(score.is_straggler for score in scores)
+    return ReplicaStanding(
+        scores[-1].replica,
+        sum(score.num_samples for score in scores),
+        statistics.median(score.seconds_per_token for score in scores),
+        statistics.median(score.of_best_ratio for score in scores),
+        _median(score.like_lengths_ratio for score in scores),
+        _is_often(num_slow, len(scores)),
+        num_steps=len(scores),
+        num_slow=num_slow,
+    )
+
+
+def _order(standing: GpuStanding | ReplicaStanding) -> tuple[int, bool, float]:
+    ratio = standing.of_best_ratio
+    return (-standing.num_slow, ratio is None, 1.0 if ratio is None else ratio)
+
+
+def _is_often(num_slow: int, num_steps: int) -> bool:
+    return num_slow > 0 and 2 * num_slow >= num_steps
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from longpole_server.diagnosis import diagnosis_document
 from longpole_server.model.annotations import VerdictChange
-from longpole_server.model.cluster import ClusterNow
+from longpole_server.model.cluster import ClusterNow, ProcessMemory
 from longpole_server.model.gpu import GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import Attempt, RunDetail, RunSummary, Source
@@ -99,7 +99,7 @@ class StepDetailDocument(StepDocument):
         long_tail: What waiting for its last samples costs: the share of slots that stood empty
             and its GPU-seconds, by replica, group and activity; what stopping at 80, 90 and 95 %
             of the samples would have saved; how time and tokens spread. Null when not known.
-        energy: Joules by stage and role, from the GPUs' counters.
+        energy: Joules by stage and role, from the GPUs' counters, else from their power.
         long_tail_reason: Why it is not known.
         stragglers: GPUs by their clock at work and replicas by their seconds a token, each over
             the best of its kind, the slowest first, and whether others wait for it.
@@ -228,6 +228,14 @@ class NodesPage:
     """Nodes by name."""
 
     nodes: Sequence[NodeDocument]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessesPage:
+    """Processes with what they hold of their nodes' memory."""
+
+    processes: Sequence[ProcessMemory]
     next: str | None
 
 

@@ -10,6 +10,8 @@ from longpole_server.api.comparison import comparison_document
 from longpole_server.api.paging import cut_page, make_cursor, read_cursor
 from longpole_server.api.responses import JsonResponse
 from longpole_server.diagnosis import diagnosis_document
+from longpole_server.model.energy import RunEnergy
+from longpole_server.model.stragglers import RunStragglers
 from longpole_server.service import Service, StepRange, TrajectorySort
 from longpole_server.service.ranges import check_range
 
@@ -105,6 +107,16 @@ def _add_run_routes(router: APIRouter, service: Service) -> None:
         """What changed since the other run's window; without ranges the last 20 judged steps."""
         steps, other_steps = StepRange(first, last), StepRange(with_first, with_last)
         return JsonResponse(comparison_document(service.compare(run, other, steps, other_steps)))
+
+    @router.get("/{run:path}/stragglers", response_model=RunStragglers)
+    def get_stragglers(run: str, first: First = None, last: Last = None) -> Response:
+        """Every GPU and replica against the best of its kind, over the last 20 steps of a range."""
+        return JsonResponse(service.get_stragglers(run, first, last))
+
+    @router.get("/{run:path}/energy", response_model=RunEnergy)
+    def get_energy(run: str, first: First = None, last: Last = None) -> Response:
+        """What the GPUs took: altogether, and in the last 200 steps of a range, by stage."""
+        return JsonResponse(service.get_energy(run, first, last))
 
     @router.get("/{run:path}/metrics", response_model=documents.MetricPage)
     def get_metric(run: str, name: Annotated[str, Query(min_length=1)]) -> Response:

@@ -9,7 +9,8 @@ _MAX_ID_CHARS = 512
 DEFAULT_PREFIX = "import/"
 # The API's routes below a run: an id that ends like one could not be told from it.
 _ROUTE_ENDING = re.compile(
-    r"(^|/)(steps(/\d+(/trajectories)?)?|trajectories(/.*)?|diagnosis|metrics|compare|alerts/replay)$"
+    r"(^|/)(steps(/\d+(/trajectories)?)?|trajectories(/.*)?|diagnosis|metrics|compare"
+    r"|stragglers|energy|alerts/replay)$"
 )
 
 

@@ -73,3 +73,32 @@ class ClusterNow:
     ts_ns: int
     nodes: tuple[NodeNow, ...]
     gpus: tuple[GpuState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """What one process held of its node's memory over a time, without what it shares.
+
+    Attributes:
+        title: What it calls itself, the last one. Empty where it is not told.
+        first_ns, last_ns: Its first and last sample in that time.
+        first_bytes, last_bytes: What it held then.
+        max_bytes: The most it held.
+        points: (time, most bytes around it), in order.
+    """
+
+    host: str
+    pid: int
+    title: str
+    ray_job_id: str | None
+    first_ns: int
+    last_ns: int
+    first_bytes: int
+    last_bytes: int
+    max_bytes: int
+    points: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def grown_bytes(self) -> int:
+        """What it holds more than at first; negative where it holds less."""
+        return self.last_bytes - self.first_bytes

@@ -146,6 +146,7 @@ class GpuFacts:
         throttled_ratio: Part of the samples at work that name a slowdown reason, 0..1.
         throttle_reasons: Those reasons by name (`hw_thermal_slowdown`, ...).
         reported_to_ns: Time of its last sample in the step.
+        busy_power_watts: Mean power while at work.
     """
 
     gpu_uuid: str
@@ -158,6 +159,7 @@ class GpuFacts:
     throttled_ratio: float | None = None
     throttle_reasons: tuple[str, ...] = ()
     reported_to_ns: int | None = None
+    busy_power_watts: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

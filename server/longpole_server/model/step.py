@@ -130,12 +130,14 @@ class StageEnergy:
 
     Attributes:
         energy_joules: Of all of them; None where some do not tell.
+        is_estimated: Whether it is mean power times seconds, where counters do not tell.
     """
 
     stage: str
     role: str
     gpu_count: int
     energy_joules: float | None
+    is_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ class GpuScore:
             delivery.
         reasons: Those by name.
         is_straggler: Whether it is well below the usual GPU of its role, with enough of them.
+        power_watts: Mean at work.
+        rank: Of the process on it, as its launcher says.
     """
 
     gpu_uuid: str
@@ -26,6 +28,8 @@ class GpuScore:
     throttled_ratio: float | None
     reasons: tuple[str, ...]
     is_straggler: bool
+    power_watts: float | None = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +57,47 @@ class Stragglers:
 
     gpus: tuple[GpuScore, ...] = ()
     replicas: tuple[ReplicaScore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuStanding(GpuScore):
+    """One GPU over several steps: medians of what it was in each, all reasons that were named.
+
+    Attributes:
+        is_straggler: Whether it was one in half of these steps or more.
+        num_steps: Steps in which its clock is known.
+        num_slow: Steps in which it was a straggler.
+    """
+
+    num_steps: int
+    num_slow: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStanding(ReplicaScore):
+    """One replica over several steps: medians of what it was in each; its samples added up.
+
+    Attributes:
+        is_straggler: Whether it was one in half of these steps or more.
+        num_steps: Steps in which its pace is known.
+        num_slow: Steps in which it was a straggler.
+    """
+
+    num_steps: int
+    num_slow: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStragglers:
+    """Paces over a range of steps: who was slow most often first, then the slowest.
+
+    Attributes:
+        first_step, last_step: The closed steps that were looked at, None without any.
+        num_steps: How many these are.
+    """
+
+    first_step: int | None = None
+    last_step: int | None = None
+    num_steps: int = 0
+    gpus: tuple[GpuStanding, ...] = ()
+    replicas: tuple[ReplicaStanding, ...] = ()

@@ -1,11 +1,11 @@
 """GPUs: their newest samples, who uses them, and which run holds them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from longpole_server.model.gpu import GpuGrant, GpuHolder, GpuNow, RunGpu
-from longpole_server.read.pool import ClientPool, make_records
+from longpole_server.read.pool import ClientPool, make_records, make_rows
 
 _LATEST = """
 SELECT * FROM gpu_latest FINAL
@@ -56,7 +56,8 @@ SELECT
     busy_sm_clock_hz,
     if(num_told = 0, NULL, num_slow / num_told) AS slow_ratio,
     reasons,
-    last_ns AS reported_to_ns
+    last_ns AS reported_to_ns,
+    busy_power_watts
 FROM (
     SELECT
         gpu_uuid,
@@ -65,6 +66,7 @@ FROM (
         countIf(is_busy AND is_told) AS num_told,
         countIf(is_busy AND slow != 0) AS num_slow,
         avgOrNullIf(toFloat64(sm_clock_hz), is_busy) AS busy_sm_clock_hz,
+        avgOrNullIf(toFloat64(power_watts), is_busy) AS busy_power_watts,
         groupBitOrIf(slow, is_busy) AS reasons,
         max(at) AS last_ns,
         if(
@@ -76,6 +78,7 @@ FROM (
         SELECT
             gpu_uuid,
             sm_clock_hz,
+            power_watts,
             toUnixTimestamp64Nano(ts_ns) AS at,
             ifNull(
                 coalesce(toFloat64(sm_active_ratio), toFloat64(utilization_ratio)), 0
@@ -93,6 +96,17 @@ FROM (
 ORDER BY gpu_uuid
 """
 
+# Several ranks on one GPU: the first stands for them.
+_RANKS = """
+SELECT gpu_uuid, min(rank)
+FROM gpu_processes
+WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+  AND ts_ns < fromUnixTimestamp64Nano({end_ns:Int64})
+  AND gpu_uuid IN {gpus:Array(String)}
+  AND rank IS NOT NULL
+GROUP BY gpu_uuid
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuWork:
@@ -104,6 +118,7 @@ class GpuWork:
         slow_ratio: Part of the samples at work that name a slowdown, 0..1.
         reasons: Bits of these slowdowns.
         reported_to_ns: Time of its last sample.
+        busy_power_watts: Mean power at work.
     """
 
     gpu_uuid: str
@@ -113,6 +128,7 @@ class GpuWork:
     slow_ratio: float | None
     reasons: int
     reported_to_ns: int
+    busy_power_watts: float | None = None
 
 
 def list_gpus(pool: ClientPool, since_ns: int) -> Sequence[GpuNow]:
@@ -184,3 +200,13 @@ def list_gpu_work(
         "mask": slowdown_mask,
     }
     return pool.select(GpuWork, _WORK, parameters)
+
+
+def list_gpu_ranks(
+    pool: ClientPool, gpu_uuids: Sequence[str], start_ns: int, end_ns: int
+) -> Mapping[str, int]:
+    """Return the rank of the process on each GPU in a range, where its launcher says one."""
+    if not gpu_uuids:
+        return {}
+    parameters = {"gpus": list(gpu_uuids), "start_ns": start_ns, "end_ns": end_ns}
+    return dict(make_rows(pool.query(_RANKS, parameters)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from longpole_server.model.cluster import GpuMinute, NodeNow
+from longpole_server.model.cluster import GpuMinute, NodeNow, ProcessMemory
 from longpole_server.model.comparison import Quantiles, SampleMetric
 from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.facts import ObjectStoreFacts
@@ -22,6 +22,7 @@ from longpole_server.read import (
     gpu_energy,
     gpus,
     heatmap,
+    host_processes,
     object_stores,
     runs,
     samples,
@@ -275,6 +276,20 @@ class Reader:
         """Return what each GPU did over a range; those without a sample in it are left out."""
         return gpus.list_gpu_work(
             self._pool, gpu_uuids, start_ns, end_ns, busy_activity, slowdown_mask
+        )
+
+    def list_gpu_ranks(
+        self, gpu_uuids: Sequence[str], start_ns: int, end_ns: int
+    ) -> Mapping[str, int]:
+        """Return the rank of the process on each GPU in a range, where its launcher says one."""
+        return gpus.list_gpu_ranks(self._pool, gpu_uuids, start_ns, end_ns)
+
+    def list_host_processes(
+        self, host: str | None, start_ns: int, end_ns: int, max_bins: int, limit: int
+    ) -> Sequence[ProcessMemory]:
+        """Return what processes held of a node's memory, or of all nodes', by growth."""
+        return host_processes.list_host_processes(
+            self._pool, host, start_ns, end_ns, max_bins, limit
         )
 
     def list_engine_bins(

@@ -1,5 +1,6 @@
 """Puts the cluster together: nodes, GPUs, and what they did in the last minute."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from longpole_server.model.cluster import ClusterNow, GpuState, NodeNow
@@ -30,6 +31,25 @@ def read_cluster_heatmap(
     """Return one field of every GPU seen in the day before `end_ns`, held by a run or not."""
     lanes = [_lane(gpu) for gpu in reader.list_gpus(end_ns - _DAY_NS)]
     return reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
+
+
+# What lines of one GPU show.
+SERIES_FIELDS = (
+    "utilization_ratio",
+    "sm_active_ratio",
+    "sm_clock_hz",
+    "power_watts",
+    "temperature_celsius",
+    "memory_used_bytes",
+)
+
+
+def read_gpu_series(
+    reader: Reader, host: str, gpu_uuid: str, start_ns: int, end_ns: int, max_bins: int
+) -> Mapping[str, GpuHeatmap]:
+    """Return the fields of one GPU over a time, by name."""
+    lane = RunGpu("", 0, host, gpu_uuid, 0, "", 0, None, "estimated")
+    return reader.get_gpu_heatmaps([lane], SERIES_FIELDS, start_ns, end_ns, max_bins)
 
 
 def _seen(node: NodeNow | None, gpu: GpuNow) -> NodeNow:

@@ -75,6 +75,7 @@ def _describe(lane: RunGpu, work: GpuWork | None) -> GpuFacts:
         throttled_ratio=work.slow_ratio,
         throttle_reasons=reasons,
         reported_to_ns=work.reported_to_ns,
+        busy_power_watts=work.busy_power_watts,
     )
 
 

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 from longpole_server.errors import ForbiddenError, NotFoundError
 from longpole_server.model.annotations import VerdictChange
-from longpole_server.model.cluster import ClusterNow
+from longpole_server.model.cluster import ClusterNow, ProcessMemory
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
 from longpole_server.model.storage import StorageReport
+from longpole_server.model.stragglers import RunStragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.asking import find_reader, who_asks
@@ -158,6 +160,35 @@ class GuardedService:
         """Return what the run's engines reported over a time."""
         self._check(run_id)
         return self._service.get_engine_lanes(run_id, start_ns, end_ns, max_bins, attempt)
+
+    def get_stragglers(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunStragglers:
+        """Return the pace of every GPU and replica over a range."""
+        self._check(run_id)
+        return self._service.get_stragglers(run_id, first, last)
+
+    def get_energy(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunEnergy:
+        """Return what GPUs took."""
+        self._check(run_id)
+        return self._service.get_energy(run_id, first, last)
+
+    def get_gpu_series(
+        self, host: str, gpu_uuid: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> Mapping[str, GpuHeatmap]:
+        """Return the fields of one GPU."""
+        find_reader()
+        return self._service.get_gpu_series(host, gpu_uuid, start_ns, end_ns, max_bins)
+
+    def list_host_processes(
+        self, host: str | None, start_ns: int, end_ns: int, max_bins: int, limit: int = 100
+    ) -> Sequence[ProcessMemory]:
+        """Return processes; what they call themselves is told to those who see every project."""
+        is_told = find_reader().projects is None
+        found = self._service.list_host_processes(host, start_ns, end_ns, max_bins, limit)
+        return found if is_told else [replace(each, title="", ray_job_id=None) for each in found]
 
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return every GPU; who holds it is told of seen runs only."""

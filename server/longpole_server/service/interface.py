@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from longpole_server.model.annotations import VerdictChange
-from longpole_server.model.cluster import ClusterNow
+from longpole_server.model.cluster import ClusterNow, ProcessMemory
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageEnergy, StageLane, Step, SyncPhase
 from longpole_server.model.storage import StorageReport
-from longpole_server.model.stragglers import Stragglers
+from longpole_server.model.stragglers import RunStragglers, Stragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
@@ -198,6 +199,30 @@ class Service(Protocol):
         self, run_id: str, start_ns: int, end_ns: int, max_bins: int, attempt: int | None = None
     ) -> EngineLanes:
         """Return what the run's engines reported over a time; of its newest attempt by default."""
+        ...
+
+    def get_stragglers(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunStragglers:
+        """Return the pace of every GPU and replica over a range, at most its last 20 steps."""
+        ...
+
+    def get_energy(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunEnergy:
+        """Return what GPUs took in each step of a range, at most its last 200, and altogether."""
+        ...
+
+    def get_gpu_series(
+        self, host: str, gpu_uuid: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> Mapping[str, GpuHeatmap]:
+        """Return the fields of one GPU that lines can show, by name, as `get_gpu_heatmap` does."""
+        ...
+
+    def list_host_processes(
+        self, host: str | None, start_ns: int, end_ns: int, max_bins: int, limit: int = 100
+    ) -> Sequence[ProcessMemory]:
+        """Return the processes of a node, or of all, whose memory grew most."""
         ...
 
     def list_gpus(self) -> Sequence[GpuNow]:

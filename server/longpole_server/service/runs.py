@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from longpole.conventions.attributes import STEP_STAGE
 from longpole_server.errors import NotFoundError
 from longpole_server.model.gpu import RunGpu
-from longpole_server.model.records import StageSpan, StageStart
+from longpole_server.model.records import RunStart, StageSpan, StageStart
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import Note
 from longpole_server.read import AttemptRow, Reader
@@ -106,6 +106,15 @@ class RunsReader:
         if not rows:
             raise NotFoundError(f"no run {run_id!r}", hint="GET /api/v1/runs lists all runs")
         return rows
+
+    def get_start(self, run_id: str, attempt: int | None) -> RunStart:
+        """Return an attempt's announcement, the newest one's when it made none.
+
+        Raises:
+            NotFoundError: There is no such run.
+        """
+        rows = self.list_attempts(run_id)
+        return next((row.start for row in rows if row.start.attempt == attempt), rows[-1].start)
 
     def list_run_gpus(self, run_id: str) -> Sequence[RunGpu]:
         """Return the GPUs that a run holds or held."""

@@ -14,29 +14,31 @@ from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, find_gen, trace_running
 from longpole_server.analysis.modes import infer_mode
 from longpole_server.analysis.step_table import StepTable
-from longpole_server.analysis.stragglers import score_step
 from longpole_server.diagnosis import diagnose, diagnose_step, diagnose_window, find_changes
-from longpole_server.diagnosis.overrides import read_limits
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.model.annotations import VerdictChange
-from longpole_server.model.cluster import ClusterNow
+from longpole_server.model.cluster import ClusterNow, ProcessMemory
 from longpole_server.model.comparison import Comparison
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
+from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
-from longpole_server.model.records import RunStart
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.storage import StorageReport
-from longpole_server.model.stragglers import Stragglers
+from longpole_server.model.stragglers import RunStragglers
 from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, TrajectoryPart
-from longpole_server.read import AttemptRow, Reader
+from longpole_server.read import Reader
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
-from longpole_server.service.cluster import read_cluster, read_cluster_heatmap
+from longpole_server.service.cluster import (
+    read_cluster,
+    read_cluster_heatmap,
+    read_gpu_series,
+)
 from longpole_server.service.comparing import Comparer
 from longpole_server.service.conversions import (
     gpus_between,
@@ -46,6 +48,7 @@ from longpole_server.service.conversions import (
 )
 from longpole_server.service.digests import RECENT_STEPS
 from longpole_server.service.discovery import Discovery
+from longpole_server.service.energy import MAX_ENERGY_STEPS, EnergyReader
 from longpole_server.service.engine_lanes import read_engine_lanes
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.interface import (
@@ -56,9 +59,9 @@ from longpole_server.service.interface import (
     TrajectoryDistribution,
     TrajectorySort,
 )
+from longpole_server.service.paces import MAX_PACED_STEPS, PaceReader
 from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader
-from longpole_server.service.stage_energy import list_moments, sum_energy
 from longpole_server.service.step_tables import StepTables, select
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
@@ -109,6 +112,8 @@ class StoreService:
         self._now_ns = now_ns
         self._comparer = Comparer(reader, runs)
         self._tables = StepTables(reader)
+        self._paces = PaceReader(reader, runs, facts)
+        self._energy = EnergyReader(reader, runs, facts, now_ns)
 
     @property
     def changes(self) -> ChangeFeed:
@@ -179,14 +184,10 @@ class StoreService:
             previous=previous,
             following=following,
             usual_s=usual.median_s if usual else None,
-            stragglers=self._find_stragglers(found, run_gpus),
+            stragglers=self._paces.score(found, run_gpus),
             long_tail=long_tail,
             long_tail_reason=long_tail_reason,
-            energy=sum_energy(
-                found,
-                gpus,
-                self._reader.read_energy([gpu.gpu_uuid for gpu in gpus], list_moments(found)),
-            ),
+            energy=self._energy.read_stages(found, run_gpus),
         )
 
     def list_trajectories(
@@ -270,7 +271,7 @@ class StoreService:
         steps = self._read_range(run_id, first, last)
         attempt_starts = digest.first_steps
         attempt = int(steps.attempts[-1]) if steps else None
-        start = _find_start(rows, attempt)
+        start = self._runs.get_start(run_id, attempt)
         run = make_run_facts(start, self._runs.list_run_gpus(run_id))
         baseline = None
         if start.attempt in attempt_starts:
@@ -354,6 +355,46 @@ class StoreService:
         chosen = newest if attempt is None else attempt
         return read_engine_lanes(self._reader, run_id, chosen, start_ns, end_ns, max_bins)
 
+    def get_stragglers(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunStragglers:
+        """Return the pace of every GPU and replica over a range, at most its last 20 steps."""
+        check_range(first, last)
+        self._runs.list_attempts(run_id)
+        return self._paces.stand(run_id, self._list_closed(run_id, first, last, MAX_PACED_STEPS))
+
+    def get_energy(
+        self, run_id: str, first: int | None = None, last: int | None = None
+    ) -> RunEnergy:
+        """Return what GPUs took in each step of a range, at most its last 200, and altogether."""
+        check_range(first, last)
+        self._runs.list_attempts(run_id)
+        closed = self._list_closed(run_id, first, last, MAX_ENERGY_STEPS)
+        return self._energy.read_run(run_id, closed)
+
+    def _list_closed(
+        self, run_id: str, first: int | None, last: int | None, count: int
+    ) -> Sequence[Step]:
+        """Return the last closed steps of a range."""
+        if first is None and last is None:
+            return self._reader.list_last_steps(run_id, count)
+        steps = self._reader.list_steps(run_id, first, last)
+        return [step for step in steps if step.closed_by is not None][-count:]
+
+    def get_gpu_series(
+        self, host: str, gpu_uuid: str, start_ns: int, end_ns: int, max_bins: int
+    ) -> Mapping[str, GpuHeatmap]:
+        """Return the fields of one GPU that lines can show, by name."""
+        _check_bins(start_ns, end_ns, max_bins)
+        return read_gpu_series(self._reader, host, gpu_uuid, start_ns, end_ns, max_bins)
+
+    def list_host_processes(
+        self, host: str | None, start_ns: int, end_ns: int, max_bins: int, limit: int = 100
+    ) -> Sequence[ProcessMemory]:
+        """Return the processes of a node, or of all, whose memory grew most."""
+        _check_bins(start_ns, end_ns, max_bins)
+        return self._reader.list_host_processes(host, start_ns, end_ns, max_bins, limit)
+
     def list_gpus(self) -> Sequence[GpuNow]:
         """Return the newest sample of every GPU seen in the last day."""
         return self._reader.list_gpus(self._now_ns() - _DAY_NS)
@@ -393,7 +434,7 @@ class StoreService:
         return find_gaps(step, heatmap)
 
     def _describe_run(self, step: Step) -> RunFacts:
-        start = _find_start(self._runs.list_attempts(step.run_id), step.attempt)
+        start = self._runs.get_start(step.run_id, step.attempt)
         return make_run_facts(start, self._runs.list_run_gpus(step.run_id))
 
     def _find_mode(self, run: RunFacts, step: Step) -> str | None:
@@ -410,18 +451,6 @@ class StoreService:
         else:
             facts = self._facts.read_step(step)
         return describe_tail(run, facts, self._find_mode(run, step))
-
-    def _find_stragglers(self, step: Step, run_gpus: Sequence[RunGpu]) -> Stragglers:
-        if step.closed_by is None:
-            return Stragglers()
-        facts = self._facts.read_step(step, run_gpus)
-        limits, _ = read_limits(self._describe_run(step).config)
-        return score_step(
-            facts.gpus,
-            facts.trajectories,
-            clock_ratio=limits["straggler.clock_ratio"],
-            pace_ratio=limits["rollout.imbalance.ratio"],
-        )
 
     def _diagnose_one(self, step: Step) -> Diagnosis:
         run_id = step.run_id
@@ -448,11 +477,6 @@ def _check_heatmap(field: str, start_ns: int, end_ns: int, max_bins: int) -> Non
 def _check_bins(start_ns: int, end_ns: int, max_bins: int) -> None:
     if end_ns <= start_ns or max_bins < 1:
         raise BadRequestError("the range must have an end after its start, and a bin at least")
-
-
-def _find_start(rows: Sequence[AttemptRow], attempt: int | None) -> RunStart:
-    """Return an attempt's announcement, the newest one's when it made none."""
-    return next((row.start for row in rows if row.start.attempt == attempt), rows[-1].start)
 
 
 def _announced_step(run: RunSummary) -> Step | None:

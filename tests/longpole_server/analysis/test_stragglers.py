@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from longpole_server.analysis.stragglers import score_gpus, score_replicas, score_step
+from longpole_server.analysis.stragglers import (
+    score_gpus,
+    score_replicas,
+    score_step,
+    stand_gpus,
+    stand_replicas,
+)
 from longpole_server.model.facts import GpuFacts, TrajectoryFacts
 from longpole_server.model.stragglers import Stragglers
 from longpole_sim.gpu_timeline import faulty_gpu
@@ -67,6 +73,28 @@ def test_longer_answers_are_no_straggler():
 def test_nobody_tells():
     assert score_step([], None, clock_ratio=CLOCK, pace_ratio=PACE) == Stragglers()
     assert score_replicas(samples([1.0, 2.0], [10, 20]), PACE) == ()
+
+
+def test_over_steps_who_was_slow_most_often_comes_first():
+    usual = Stragglers(
+        score_gpus(make_gpus(1.9e9, 1.8e9, 1.9e9, 1.9e9, None), CLOCK),
+        score_replicas(make_samples({"a": 0.01, "b": 0.01, "c": 0.009}), PACE),
+    )
+    capped = Stragglers(
+        score_gpus(make_gpus(1.9e9, 1.9e9, 1.0e9, 1.9e9, None), CLOCK),
+        score_replicas(make_samples({"a": 0.01, "b": 0.02, "c": 0.01}), PACE),
+    )
+    gpus = stand_gpus([capped, usual, usual], {"GPU-2": 17})
+    assert [gpu.gpu_uuid for gpu in gpus] == ["GPU-2", "GPU-1", "GPU-0", "GPU-3", "GPU-4"]
+    # Once in three steps: it is named, and no straggler of the whole.
+    assert (gpus[0].num_slow, gpus[0].num_steps, gpus[0].is_straggler) == (1, 3, False)
+    assert (gpus[0].rank, gpus[1].rank, gpus[0].of_best_ratio) == (17, None, 1.0)
+    assert (gpus[-1].num_steps, gpus[-1].of_best_ratio) == (0, None)
+    replicas = stand_replicas([capped, capped, usual])
+    assert [(each.replica, each.num_slow) for each in replicas[:1]] == [("b", 2)]
+    assert replicas[0].is_straggler
+    assert replicas[0].num_samples == 3 * 16
+    assert (stand_gpus([]), stand_replicas([])) == ((), ())
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -405,6 +405,18 @@ def test_own_state(client: TestClient):
     ]
 
 
+def test_paces_energy_and_processes_are_there_where_nobody_reports_them(
+    client: TestClient, run_path: str
+):
+    paces = get(client, f"{run_path}/stragglers")
+    assert (paces["first_step"], paces["last_step"], paces["num_steps"]) == (1, 3, 3)
+    energy = get(client, f"{run_path}/energy?from=2&to=2")
+    assert [each["step"] for each in energy["steps"]] == [2]
+    assert set(energy) == keys("run_id energy_joules gpu_seconds steps")
+    assert get(client, "/api/v1/processes?host=node-0") == {"processes": [], "next": None}
+    assert client.get("/api/v1/runs/nobody/stragglers").status_code == 404
+
+
 def test_openapi_names_the_errors_that_are_answered(client: TestClient):
     schema = get(client, "/api/openapi.json")
     assert "HTTPValidationError" not in json.dumps(schema)
@@ -426,8 +438,11 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "/api/v1/runs/{run}/diagnosis",
         "/api/v1/runs/{run}/metrics",
         "/api/v1/runs/{run}/compare",
+        "/api/v1/runs/{run}/stragglers",
+        "/api/v1/runs/{run}/energy",
         "/api/v1/gpus",
         "/api/v1/nodes",
+        "/api/v1/processes",
         "/api/v1/import",
         "/api/v1/services",
         "/api/v1/prometheus/targets",
@@ -439,7 +454,21 @@ def test_openapi_names_every_route_and_loads_nothing_from_elsewhere(client: Test
         "OutsideStage": keys("stage duration_s start_ns end_ns"),
         "Gap": keys("start_ns end_ns stage role gpu_count gpu_seconds"),
         "StageLane": keys("stage role host pid start_ns end_ns is_estimate"),
-        "StageEnergy": keys("stage role gpu_count energy_joules"),
+        "StageEnergy": keys("stage role gpu_count energy_joules is_estimated"),
+        "RunStragglers": keys("first_step last_step num_steps gpus replicas"),
+        "GpuStanding": keys(
+            "gpu_uuid host gpu_index role sm_clock_hz of_best_ratio throttled_ratio reasons "
+            "is_straggler power_watts rank num_steps num_slow"
+        ),
+        "ReplicaStanding": keys(
+            "replica num_samples seconds_per_token of_best_ratio like_lengths_ratio is_straggler "
+            "num_steps num_slow"
+        ),
+        "RunEnergy": keys("run_id energy_joules gpu_seconds steps"),
+        "StepEnergy": keys(
+            "step attempt start_ns end_ns duration_s gpu_count tokens_total energy_joules "
+            "joules_per_token is_estimated stages"
+        ),
         "SyncPhase": keys("phase start_ns end_ns"),
         "NoteDocument": keys("code severity summary metric from to"),
         "ImportDocument": keys("run_id batch_id num_steps is_derived"),

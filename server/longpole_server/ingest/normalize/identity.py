@@ -7,8 +7,11 @@ from longpole_server.ingest.normalize.attributes import Values, get_text
 
 # Words that end a route below `/api/v1/runs/{run}`.
 ROUTE_WORDS = frozenset(
-    {"steps", "diagnosis", "compare", "metrics", "trajectories", "alerts", "replay"}
-)
+    {
+        "steps", "diagnosis", "compare", "metrics", "trajectories", "alerts", "replay",
+        "stragglers", "energy",
+    }
+)  # fmt: skip
 # Routes of these words go on with one more segment.
 _PARENT_WORDS = frozenset({"steps", "trajectories"})
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")

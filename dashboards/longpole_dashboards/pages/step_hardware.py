@@ -1,0 +1,112 @@
+"""Who held a step up, and what it took in energy: the last row of the step page."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from dash import html
+from dash.development.base_component import Component
+
+from longpole.conventions import stages
+from longpole_dashboards.addresses import STEP_PATH
+from longpole_dashboards.components.energy import (
+    StageCost,
+    approximate,
+    energy_facts,
+    energy_table,
+)
+from longpole_dashboards.components.notice import absent
+from longpole_dashboards.components.paces import gpu_paces, replica_paces
+from longpole_dashboards.components.panel import panel
+from longpole_dashboards.formats import NS_PER_S, format_energy
+from longpole_dashboards.glossary import DEFINITIONS, not_reported
+from longpole_dashboards.pages.step_reading import StepReading
+from longpole_dashboards.refresh import Panel, PanelGroup
+from longpole_dashboards.theme import stage_label
+from longpole_server.model.step import Step
+
+GROUP = "step-hardware"
+_SHOWN_GPUS, _SHOWN_REPLICAS = 8, 8
+
+
+def hardware_row() -> Component:
+    """Return the panels before their data is there."""
+    return html.Div(
+        [
+            panel(
+                "Stragglers",
+                html.Div(id="step-paces", className="lp-wait", style={"--wait": "150px"}),
+                hint=DEFINITIONS["of_best"],
+                aside="click a GPU to see it over time",
+            ),
+            panel(
+                "Energy",
+                html.Div(id="step-energy", className="lp-wait", style={"--wait": "150px"}),
+                hint=DEFINITIONS["energy"],
+                aside="of the GPUs alone",
+            ),
+        ],
+        className="lp-row lp-row-wide",
+    )
+
+
+def _paces(reading: StepReading) -> tuple[object, ...]:
+    if reading.step.closed_by is None:
+        return (absent("Paces are compared when the step has ended."),)
+    found = reading.detail.stragglers
+    return (
+        [
+            html.Span("GPUs, by their clock at work", className="lp-paces-title"),
+            gpu_paces(found.gpus, _SHOWN_GPUS),
+            html.Span("Replicas, by their seconds a token", className="lp-paces-title"),
+            replica_paces(found.replicas, _SHOWN_REPLICAS),
+        ],
+    )
+
+
+def _energy(reading: StepReading) -> tuple[object, ...]:
+    step, parts = reading.step, reading.detail.energy
+    known = [part for part in parts if part.energy_joules is not None]
+    if not known:
+        return (absent(not_reported("energy", "Energy")),)
+    roles = {part.role for part in parts}
+    costs = [
+        StageCost(
+            part.stage,
+            part.energy_joules,
+            part.gpu_count * _seconds(step, part.stage),
+            step.tokens_total,
+            part.is_estimated,
+            f"{stage_label(part.stage)}, {part.role}" if len(roles) > 1 else None,
+        )
+        for part in parts
+    ]
+    total = sum(part.energy_joules or 0.0 for part in parts)
+    is_whole, is_estimated = len(known) == len(parts), any(part.is_estimated for part in parts)
+    facts = [
+        (
+            approximate(format_energy(total), is_estimated=is_estimated),
+            "in its stages" if is_whole else "of the GPUs that tell",
+        )
+    ]
+    if step.tokens_total and is_whole:
+        facts.append((f"{total / step.tokens_total:.3g} J", "a token"))
+    return ([energy_facts(facts), energy_table(costs)],)
+
+
+def _seconds(step: Step, name: str) -> float:
+    if name == stages.UNATTRIBUTED:
+        return step.unattributed_s or 0.0
+    stage = step.stage(name)
+    windows = () if stage is None else stage.windows
+    return sum(end_ns - start_ns for start_ns, end_ns in windows) / NS_PER_S
+
+
+PANELS = PanelGroup[StepReading](
+    name=GROUP,
+    path=STEP_PATH,
+    read=StepReading,
+    panels=(
+        Panel((("step-paces", "children"),), StepReading.key, _paces),
+        Panel((("step-energy", "children"),), StepReading.key, _energy),
+    ),
+)

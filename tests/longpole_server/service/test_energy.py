@@ -1,0 +1,74 @@
+from collections.abc import Generator
+
+import pytest
+
+from longpole_server.model.records import GpuSample, Records
+from support.server_runs import RunScript
+from support.server_service import ServiceBench, opened_bench
+
+COUNTED = RunScript("energy/counted", gpu_ids=("GPU-a", "GPU-b"), pid=1)
+# Its driver keeps no counter of energy.
+ESTIMATED = RunScript("energy/estimated", gpu_ids=("GPU-c",), pid=2)
+SILENT = RunScript("energy/silent", pid=3)
+WATTS = 400.0
+
+
+def gpu_samples(gpu: str, *, counts: bool, last_s: int = 32) -> Records:
+    return Records(
+        gpu_samples=[
+            GpuSample(
+                COUNTED.host,
+                gpu,
+                0,
+                COUNTED.at(second),
+                utilization_ratio=0.9,
+                power_watts=WATTS,
+                energy_joules=5_000.0 + WATTS * second if counts else None,
+            )
+            for second in range(last_s)
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServiceBench]:
+    with opened_bench(tmp_path_factory.mktemp("store")) as opened:
+        for script in (COUNTED, ESTIMATED, SILENT):
+            opened.write(script.start(), *(gpu_samples(gpu, counts=script is COUNTED)
+                                           for gpu in script.gpu_ids))  # fmt: skip
+        opened.clock.seconds = 31.0
+        opened.joiner.join()
+        for script in (COUNTED, ESTIMATED, SILENT):
+            opened.write(script.whole_step(1, 0.0), script.whole_step(2, 10.0))
+        yield opened
+
+
+def test_a_step_takes_what_the_counters_say(bench: ServiceBench) -> None:
+    found = bench.service.get_energy(COUNTED.run_id)
+    assert [each.step for each in found.steps] == [1, 2]
+    second = found.steps[1]
+    assert second.energy_joules == pytest.approx(2 * 10 * WATTS)
+    assert second.joules_per_token == pytest.approx(2 * 10 * WATTS / 1_000)
+    assert (second.gpu_count, second.is_estimated) == (2, False)
+    stages = {each.stage: each.energy_joules for each in second.stages}
+    assert stages["gen"] == pytest.approx(2 * 6 * WATTS)
+    assert sum(joules or 0.0 for joules in stages.values()) == pytest.approx(second.energy_joules)
+    assert found.gpu_seconds > 0
+    assert found.energy_joules == pytest.approx(found.gpu_seconds * WATTS, rel=0.01)
+
+
+def test_where_no_counter_tells_it_is_an_estimate_and_says_so(bench: ServiceBench) -> None:
+    (only,) = bench.service.get_energy(ESTIMATED.run_id, 2, 2).steps
+    assert only.is_estimated
+    assert only.energy_joules == pytest.approx(10 * WATTS, rel=0.15)
+    assert all(each.is_estimated for each in only.stages)
+    assert bench.service.get_energy(ESTIMATED.run_id).energy_joules is None
+    assert all(each.is_estimated for each in bench.service.get_step(ESTIMATED.run_id, 2).energy)
+
+
+def test_without_gpus_nothing_is_zero(bench: ServiceBench) -> None:
+    found = bench.service.get_energy(SILENT.run_id)
+    assert (found.energy_joules, found.gpu_seconds) == (None, 0.0)
+    assert [(each.energy_joules, each.joules_per_token) for each in found.steps] == [
+        (None,) * 2
+    ] * 2
