@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Command] = {
     "export": Command(
         "longpole_server.cli.export", "server", "a run as Parquet, a step as a trace"
     ),
+    "report": Command("longpole_server.cli.save_report", "server", "a run as one HTML file"),
     "doctor": Command("longpole_server.cli.doctor", "server", "what is wrong, and what to do"),
     "backup": Command("longpole_server.cli.backup", "server", "copy the embedded store"),
     "restore": Command("longpole_server.cli.restore", "server", "put such a copy back"),

@@ -107,6 +107,14 @@ def test_a_run_moves_whole_and_once(start_server: StartServer, tmp_path: Path):
     assert read_facts(first, RUN_ID) == expected
     assert count(first, "SELECT count() FROM gpu_samples") == samples
 
+    report = tmp_path / "run.html"
+    saved = run_longpole("report", RUN_ID, "-o", str(report), "--server", first.url)
+    assert saved.returncode == 0, saved.stderr
+    assert RUN_ID in report.read_text("utf-8")
+    unknown = run_longpole("report", "no/such/run", "--server", first.url)
+    assert unknown.returncode == 2
+    assert "no run 'no/such/run'" in unknown.stderr
+
     asked: dict[str, str | int] = {"run": RUN_ID, "table": "alert_rules", "from_ns": 0, "to_ns": 1}
     assert first.client.get("/api/v1/export/rows", params=asked).status_code == 400
 

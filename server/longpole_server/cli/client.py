@@ -25,6 +25,7 @@ from longpole_server.errors import (
 DEFAULT_SERVER = "http://127.0.0.1:8470"
 _MAX_METRICS_BYTES = 4 << 20
 _TIMEOUT_S = 60.0
+_MAX_ERROR_BYTES = 64 << 10
 _KINDS: Mapping[int, type[ServerError]] = {
     400: BadRequestError,
     404: NotFoundError,
@@ -110,6 +111,14 @@ class ServerClient:
         except (OSError, http.client.HTTPException) as error:
             raise ServerError(f"{self._address} broke off: {error}.") from error
         return dict(figure for line in lines if (figure := _read_figure(line)) is not None)
+
+    def read(self, path: str) -> bytes:
+        """Return what is at `<path>`, which is no part of the API. Raises as `get`."""
+        try:
+            with self._open(path, None, {}) as answer:
+                return answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerError(f"{self._address} broke off: {error}.") from error
 
     def download(self, path: str, file: Path) -> None:
         """Write what is at `/api/v1<path>` into a file. Raises as `get`."""
@@ -204,8 +213,12 @@ def _is_loopback(host: str) -> bool:
 def _translate(error: urllib.error.HTTPError) -> ServerError:
     message, hint = f"the server answered {error.code} {error.reason}", ""
     try:
-        problem = json.load(error)["error"]
-        message, hint = str(problem["message"]), str(problem["hint"])
+        body = error.read(_MAX_ERROR_BYTES)
+        if error.headers.get("Content-Type", "").startswith("text/plain"):
+            message = body.decode("utf-8", "replace").strip() or message
+        else:
+            problem = json.loads(body)["error"]
+            message, hint = str(problem["message"]), str(problem["hint"])
     except (ValueError, KeyError, TypeError, OSError, http.client.HTTPException):
         pass
     return _KINDS.get(error.code, ServerError)(message, hint)
