@@ -26,6 +26,7 @@ STEPS, METRICS = 1_000, 100
 # Steps take seconds in training; without a pause they would outrun the SDK's bounded buffer.
 FLUSH_EVERY = 200
 NAMES = [f"group/metric_{number}" for number in range(METRICS)]
+LOGGED = frozenset(NAMES)
 RUN = "bench/tracker"
 
 MLFLOW = """
@@ -91,7 +92,7 @@ def log_here() -> dict[str, object]:
         dropped = dict(longpole.stats().dropped)
         longpole.shutdown()
         started_s = time.perf_counter()
-        count = sum(read_series(served.http, name) for name in NAMES)
+        count = read_all(served.http)
         read_s = time.perf_counter() - started_s
     if any(dropped.values()):
         print(f"dropped {dropped}")
@@ -104,11 +105,19 @@ def log_here() -> dict[str, object]:
     }
 
 
-def read_series(address: str, name: str) -> int:
-    query = urllib.parse.urlencode({"name": name})
-    path = f"/api/v1/runs/{urllib.parse.quote(RUN, safe='')}/metrics?{query}"
-    with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:
-        return len(json.load(answer)["points"])
+def read_all(address: str) -> int:
+    """Read every metric of the run, page by page; return how many values came."""
+    path = f"{address}/api/v1/runs/{urllib.parse.quote(RUN, safe='')}/metrics"
+    count, cursor = 0, None
+    while True:
+        query = "" if cursor is None else f"?cursor={cursor}"
+        with urllib.request.urlopen(f"{path}{query}", timeout=60) as answer:
+            page = json.load(answer)
+        metrics = [metric for metric in page["metrics"] if metric["name"] in LOGGED]
+        count += sum(len(metric["values"]) for metric in metrics)
+        cursor = page["next"]
+        if cursor is None:
+            return count
 
 
 def log_there(python: str, script: str) -> dict[str, object] | str:

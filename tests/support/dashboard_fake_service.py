@@ -31,6 +31,7 @@ from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
+from longpole_server.model.metric import MetricColumnsPage
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
     Gap,
@@ -314,6 +315,17 @@ class FakeService:
 
     def get_metrics(self, run_id: str, names: Sequence[str]) -> Mapping[str, MetricSeries]:
         return {name: self.get_metric(run_id, name) for name in names}
+
+    def list_metrics(
+        self,
+        run_id: str,
+        names: Sequence[str] | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        start: int = 0,
+        max_points: int = 1_000_000,
+    ) -> MetricColumnsPage:
+        raise NotImplementedError
 
     def get_revision(self, run_id: str) -> int:
         plan = self._plans.get(run_id, ())

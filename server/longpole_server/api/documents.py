@@ -187,6 +187,28 @@ class MetricPage:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricColumnsDocument:
+    """A metric of a run as columns: the values of one point stand at one place of each list.
+
+    Attributes:
+        values: Null where the trainer logged what is no finite number.
+    """
+
+    name: str
+    steps: Sequence[int]
+    ts_ns: Sequence[int]
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Many metrics of a run."""
+
+    metrics: Sequence[MetricColumnsDocument]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class GpusPage:
     """GPUs with their newest sample."""
 

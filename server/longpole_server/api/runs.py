@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.responses import Response
 
 from longpole_server.api import documents
@@ -10,12 +11,15 @@ from longpole_server.api.comparison import comparison_document
 from longpole_server.api.paging import cut_page, make_cursor, read_cursor
 from longpole_server.api.responses import JsonResponse
 from longpole_server.diagnosis import diagnosis_document
+from longpole_server.errors import BadRequestError
 from longpole_server.model.energy import RunEnergy
 from longpole_server.model.stragglers import RunStragglers
 from longpole_server.service import Service, StepRange, TrajectorySort
+from longpole_server.service.interface import MAX_METRIC_POINTS
 from longpole_server.service.ranges import check_range
 
 MAX_LIMIT = 10_000
+MAX_NAMES = 1_000
 
 _STEP_BOUNDS: dict[str, Any] = {"ge": -(1 << 63), "le": (1 << 63) - 1}
 First = Annotated[
@@ -29,6 +33,11 @@ WithLast = Annotated[
     int | None, Query(alias="with_to", description="`to` of the other run", **_STEP_BOUNDS)
 ]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+Names = Annotated[
+    list[Annotated[str, Field(min_length=1)]] | None,
+    Query(max_length=MAX_NAMES, description="several names; all metrics without any"),
+]
+Points = Annotated[int, Query(ge=1, le=MAX_METRIC_POINTS)]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
 
 
@@ -118,11 +127,34 @@ def _add_run_routes(router: APIRouter, service: Service) -> None:
         """What the GPUs took: altogether, and in the last 200 steps of a range, by stage."""
         return JsonResponse(service.get_energy(run, first, last))
 
-    @router.get("/{run:path}/metrics", response_model=documents.MetricPage)
-    def get_metric(run: str, name: Annotated[str, Query(min_length=1)]) -> Response:
-        """A metric under the trainer's name, or a canonical one through its aliases."""
+    @router.get("/{run:path}/metrics", response_model=documents.MetricPage | documents.MetricsPage)
+    def get_metrics(
+        run: str,
+        name: Annotated[str | None, Query(min_length=1)] = None,
+        names: Names = None,
+        first: First = None,
+        last: Last = None,
+        limit: Points = MAX_METRIC_POINTS,
+        cursor: Cursor = None,
+    ) -> Response:
+        """A metric by `name`, as points; or those of `names=..&names=..`, or all, as columns.
+
+        Names are the trainer's, or canonical ones through their aliases. `limit` bounds the points
+        of a page of columns.
+        """
+        check_range(first, last)
+        if name is None:
+            page = service.list_metrics(run, names, first, last, read_cursor(cursor), limit)
+            following = None if page.following is None else make_cursor(page.following)
+            return JsonResponse({"metrics": page.metrics, "next": following})
+        if names is not None:
+            raise BadRequestError("both `name` and `names`", hint="give one of them")
         series = service.get_metric(run, name)
-        points = [documents.PointDocument(*point) for point in series.points]
+        points = [
+            documents.PointDocument(*point)
+            for point in series.points
+            if (first is None or point[0] >= first) and (last is None or point[0] <= last)
+        ]
         return JsonResponse(documents.MetricPage(series.name, points, None))
 
     @router.get("", response_model=documents.RunsPage)

@@ -7,6 +7,7 @@ from longpole_server.model.comparison import Quantiles, SampleMetric
 from longpole_server.model.discovery import ScrapeTarget
 from longpole_server.model.facts import ObjectStoreFacts
 from longpole_server.model.gpu import GpuGrant, GpuHeatmap, GpuHolder, GpuNow, RunGpu
+from longpole_server.model.metric import MetricColumns
 from longpole_server.model.records import (
     ProcessSeen,
     StageSpan,
@@ -134,6 +135,16 @@ class Reader:
     ) -> Mapping[str, Sequence[tuple[int, int, float]]]:
         """Return (step, ts_ns, value) of each of `names` that the run has, in one query."""
         return scalars.get_metrics(self._pool, run_id, names)
+
+    def count_points(self, run_id: str, first: int | None, last: int | None) -> Mapping[str, int]:
+        """Return about how many points each metric of a run has in a range of steps. Cheap."""
+        return scalars.count_points(self._pool, run_id, first, last)
+
+    def read_metric_columns(
+        self, run_id: str, names: Sequence[str], first: int | None, last: int | None
+    ) -> Mapping[str, MetricColumns]:
+        """Return each of `names` that the run has in a range of steps, in one query."""
+        return scalars.read_columns(self._pool, run_id, names, first, last)
 
     def has_samples(self, run_id: str, attempt: int) -> bool:
         """Tell whether an attempt has samples at all. Cheap."""

@@ -12,6 +12,7 @@ from longpole_server.model.discovery import Registration, ScrapeTarget, Scraping
 from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow
+from longpole_server.model.metric import MetricColumnsPage
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
 from longpole_server.model.storage import StorageReport
@@ -23,6 +24,7 @@ from longpole_server.service.changes import ChangeFeed
 from longpole_server.service.guarded_alerts import GuardedAlerts, RecordAct
 from longpole_server.service.interface import (
     LAST_STEPS,
+    MAX_METRIC_POINTS,
     MetricSeries,
     Service,
     StepDetail,
@@ -146,6 +148,19 @@ class GuardedService:
         """Return several metrics by name."""
         self._check(run_id)
         return self._service.get_metrics(run_id, names)
+
+    def list_metrics(
+        self,
+        run_id: str,
+        names: Sequence[str] | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        start: int = 0,
+        max_points: int = MAX_METRIC_POINTS,
+    ) -> MetricColumnsPage:
+        """Return many metrics as columns."""
+        self._check(run_id)
+        return self._service.list_metrics(run_id, names, first, last, start, max_points)
 
     def get_gpu_heatmap(
         self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int

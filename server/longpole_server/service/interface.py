@@ -18,6 +18,7 @@ from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
+from longpole_server.model.metric import MetricColumnsPage
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageEnergy, StageLane, Step, SyncPhase
 from longpole_server.model.storage import StorageReport
@@ -26,6 +27,8 @@ from longpole_server.model.trajectory import Trajectory, TrajectoryDetail, Traje
 from longpole_server.service.alerts_interface import Alerts
 from longpole_server.service.changes import ChangeFeed
 
+# Points of metrics that one answer holds: some 40 MB as JSON.
+MAX_METRIC_POINTS = 1_000_000
 TrajectorySort = Literal["-duration", "duration", "-output_tokens", "output_tokens", "start"]
 
 
@@ -187,6 +190,28 @@ class Service(Protocol):
 
     def get_metrics(self, run_id: str, names: Sequence[str]) -> Mapping[str, MetricSeries]:
         """Return several metrics by name, as `get_metric` does one; none reported is empty."""
+        ...
+
+    def list_metrics(
+        self,
+        run_id: str,
+        names: Sequence[str] | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        start: int = 0,
+        max_points: int = MAX_METRIC_POINTS,
+    ) -> MetricColumnsPage:
+        """Return many metrics as columns, as many as have about `max_points`, at least one.
+
+        Args:
+            run_id: The run.
+            names: As `get_metrics` takes them, in this order; None for all that the run has, by
+                the names that its trainer uses.
+            first: First step.
+            last: Last step.
+            start: Number of the first metric: `following` of the page before.
+            max_points: Bound of the points of a page.
+        """
         ...
 
     def get_gpu_heatmap(

@@ -8,7 +8,6 @@ from itertools import chain
 
 from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.gpus import GPU_METRICS
-from longpole.conventions.metrics import METRICS
 from longpole_server.analysis.gaps import find_gaps
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, find_gen, trace_running
@@ -26,6 +25,7 @@ from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
+from longpole_server.model.metric import MetricColumnsPage
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.storage import StorageReport
@@ -53,12 +53,14 @@ from longpole_server.service.engine_lanes import read_engine_lanes
 from longpole_server.service.facts import FactsReader
 from longpole_server.service.interface import (
     LAST_STEPS,
+    MAX_METRIC_POINTS,
     MetricSeries,
     StepDetail,
     StepRange,
     TrajectoryDistribution,
     TrajectorySort,
 )
+from longpole_server.service.metric_columns import list_metrics, spell_names
 from longpole_server.service.paces import MAX_PACED_STEPS, PaceReader
 from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader
@@ -326,9 +328,7 @@ class StoreService:
     def get_metrics(self, run_id: str, names: Sequence[str]) -> Mapping[str, MetricSeries]:
         """Return several metrics by name, as `get_metric` does one."""
         self._runs.list_attempts(run_id)
-        spellings = {
-            name: (name, *METRICS[name].aliases) if name in METRICS else (name,) for name in names
-        }
+        spellings = spell_names(names)
         found = self._reader.get_metrics(run_id, list(chain.from_iterable(spellings.values())))
         return {
             name: MetricSeries(
@@ -336,6 +336,19 @@ class StoreService:
             )
             for name, aliases in spellings.items()
         }
+
+    def list_metrics(
+        self,
+        run_id: str,
+        names: Sequence[str] | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        start: int = 0,
+        max_points: int = MAX_METRIC_POINTS,
+    ) -> MetricColumnsPage:
+        """Return many metrics of a run as columns, a page of them."""
+        self._runs.list_attempts(run_id)
+        return list_metrics(self._reader, run_id, names, first, last, start, max_points)
 
     def get_gpu_heatmap(
         self, run_id: str, field: str, start_ns: int, end_ns: int, max_bins: int

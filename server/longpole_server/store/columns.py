@@ -21,6 +21,9 @@ FLAG = pa.bool_()
 TIME = pa.timestamp("ns", "UTC")
 TEXTS = pa.list_(pa.string())
 TEXT_MAP = pa.map_(pa.string(), pa.string())
+# Few different texts: sent once each, as the database keeps them (`LowCardinality`).
+LABEL = pa.dictionary(pa.int32(), pa.string())
+LABELLED = pa.map_(LABEL, pa.string())
 
 # As fine as the instruments read: exact on the way back, half the size of floats.
 RATIO = pa.decimal128(9, 4)

@@ -10,7 +10,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from longpole_server.model.records import RawSpan
-from longpole_server.store.columns import INTEGER, TEXT, TEXT_MAP, TEXTS, TIME, make_array
+from longpole_server.store.columns import (
+    INTEGER,
+    LABEL,
+    LABELLED,
+    TEXT,
+    TEXT_MAP,
+    TEXTS,
+    TIME,
+    make_array,
+)
 
 _TIMES = pa.list_(TIME)
 _TEXT_MAPS = pa.list_(TEXT_MAP)
@@ -30,15 +39,15 @@ TRACE_SCHEMA = pa.schema(
         "SpanId": TEXT,
         "ParentSpanId": TEXT,
         "TraceState": TEXT,
-        "SpanName": TEXT,
-        "SpanKind": TEXT,
-        "ServiceName": TEXT,
-        "ResourceAttributes": TEXT_MAP,
+        "SpanName": LABEL,
+        "SpanKind": LABEL,
+        "ServiceName": LABEL,
+        "ResourceAttributes": LABELLED,
         "ScopeName": TEXT,
         "ScopeVersion": TEXT,
-        "SpanAttributes": TEXT_MAP,
+        "SpanAttributes": LABELLED,
         "Duration": INTEGER,
-        "StatusCode": TEXT,
+        "StatusCode": LABEL,
         "StatusMessage": TEXT,
         "Events.Timestamp": _TIMES,
         "Events.Name": TEXTS,

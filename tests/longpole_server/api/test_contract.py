@@ -241,6 +241,37 @@ def test_metrics(client: TestClient, run_path: str):
     assert [point["value"] for point in series["points"]] == [0.1, 0.2, 0.3]
 
 
+def test_many_metrics_are_columns(client: TestClient, run_path: str):
+    page = get(client, f"{run_path}/metrics?names=reward_mean&names=never/logged&from=2")
+    assert set(page) == {"metrics", "next"}
+    found, missing = page["metrics"]
+    assert set(found) == {"name", "steps", "ts_ns", "values"}
+    assert (found["name"], found["steps"], found["values"]) == ("reward_mean", [2, 3], [0.2, 0.3])
+    assert len(found["ts_ns"]) == 2
+    assert missing == {"name": "never/logged", "steps": [], "ts_ns": [], "values": []}
+    assert page["next"] is None
+
+
+def test_all_metrics_come_in_pages(client: TestClient, run_path: str):
+    every = get(client, f"{run_path}/metrics")["metrics"]
+    assert [metric["name"] for metric in every] == sorted(metric["name"] for metric in every)
+    assert "critic/score/mean" in {metric["name"] for metric in every}
+    paged: list[Any] = []
+    cursor = ""
+    while True:
+        page = get(client, f"{run_path}/metrics?limit=1{cursor}")
+        paged += page["metrics"]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert paged == every
+
+
+@pytest.mark.parametrize("query", ["name=a&names=b", "names=", "limit=0", "from=2&to=1"])
+def test_metrics_asked_for_in_no_way_are_refused(client: TestClient, run_path: str, query: str):
+    assert client.get(f"{run_path}/metrics?{query}").status_code == 400
+
+
 def test_gpus(client: TestClient):
     page = get(client, "/api/v1/gpus")
     assert set(page) == {"gpus", "next"}

@@ -45,9 +45,22 @@ def test_a_metric_follows_the_latest_attempt(opened: OpenedStore) -> None:
     assert "missing" not in found
 
 
+def test_metrics_as_columns_follow_the_latest_attempt(opened: OpenedStore) -> None:
+    assert opened.reader.count_points("scalars", 2, None) == dict.fromkeys(sorted(NAMES), 3)
+    names = ["missing", NAMES[1], NAMES[0]]
+    found = opened.reader.read_metric_columns("scalars", names, 2, 3)
+    assert set(found) == {NAMES[0], NAMES[1]}
+    for name, columns in found.items():
+        assert (columns.name, len(columns)) == (name, 2)
+        assert columns.steps.tolist() == [2, 3]
+        assert columns.ts_ns.tolist() == [BASE_NS + 2, BASE_NS + 3]
+        assert columns.values.tolist() == [202.0, 103.0]
+
+
 @pytest.mark.parametrize("names", [[], ["missing"]])
 def test_a_metric_nobody_logged(opened: OpenedStore, names: list[str]) -> None:
     assert opened.reader.get_metrics("scalars", names) == {}
+    assert opened.reader.read_metric_columns("scalars", names, None, None) == {}
 
 
 def test_the_newest_point_of_a_step_counts(opened: OpenedStore) -> None:

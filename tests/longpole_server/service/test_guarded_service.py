@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "compare": (HIDDEN,),
     "get_metric": ("reward_mean",),
     "get_metrics": (("reward_mean",),),
+    "list_metrics": (),
     "get_gpu_heatmap": ("utilization_ratio", 0, 1, 10),
     "get_engine_lanes": (0, 1, 10),
 }

@@ -15,9 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-from longpole_server.ingest.columns.texts import Column, make_texts, pick, take, to_column
+from longpole_server.ingest.columns.texts import (
+    Column,
+    label,
+    lay_texts,
+    make_texts,
+    take,
+    to_column,
+)
 from longpole_server.ingest.columns.wire import (
     FIXED64,
     LENGTH,
@@ -28,8 +36,11 @@ from longpole_server.ingest.columns.wire import (
     Ints,
     Messages,
     UnfitError,
+    Words,
     has_repeats,
     make_tag,
+    read_fixed,
+    read_varints,
     scan,
 )
 from longpole_server.ingest.normalize.attributes import (
@@ -43,19 +54,23 @@ from longpole_server.ingest.normalize.attributes import (
 from longpole_server.ingest.normalize.free_text import MAX_TEXT_CHARS, FreeText, quotes
 
 _NONE, _STRING, _BOOL, _INT, _DOUBLE, _OTHER = range(6)
-_KIND_OF_TAG = {
-    make_tag(1, LENGTH): _STRING,
-    make_tag(2, VARINT): _BOOL,
-    make_tag(3, VARINT): _INT,
-    make_tag(4, FIXED64): _DOUBLE,
-    make_tag(5, LENGTH): _OTHER,
-    make_tag(6, LENGTH): _OTHER,
-    make_tag(7, LENGTH): _OTHER,
+_UNREAD = -1
+_KIND_OF_FIELD = {
+    (1, LENGTH): _STRING,
+    (2, VARINT): _BOOL,
+    (3, VARINT): _INT,
+    (4, FIXED64): _DOUBLE,
+    (5, LENGTH): _OTHER,
+    (6, LENGTH): _OTHER,
+    (7, LENGTH): _OTHER,
 }
-_KINDS = np.full(max(_KIND_OF_TAG) + 1, -1, np.int64)
-_KINDS[list(_KIND_OF_TAG)] = list(_KIND_OF_TAG.values())
+_KEY_TAG, _VALUE_TAG = make_tag(1, LENGTH), make_tag(2, LENGTH)
+_DOUBLE_BYTES = 9
+# Beyond this a length takes a second byte.
+_MORE = 0x80
 _MAX_BIT_KEYS = 62
 _KEY = "key"
+Kinds = NDArray[np.int8]
 _LEAST_USUAL, _MOST_USUAL = 1e-4, 1e9
 
 
@@ -76,9 +91,9 @@ class Attributes:
     owners: Ints
     keys: Sequence[str]
     codes: Ints
-    kinds: Ints
+    kinds: Kinds
     values: Messages
-    numbers: "np.ndarray[Any, np.dtype[np.uint64]]"
+    numbers: Words
     text_starts: Ints
     text_ends: Ints
 
@@ -163,7 +178,7 @@ class Attributes:
         sizes = np.bincount(self.owners[chosen], minlength=self.count)
         offsets = np.zeros(self.count + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
-        keys = pick(self.keys, self.codes[chosen])
+        keys = label(self.keys, self.codes[chosen])
         return pa.MapArray.from_arrays(to_column(offsets), keys, self._format(chosen, free_text))
 
     def _repeats_keys(self) -> bool:
@@ -189,12 +204,13 @@ class Attributes:
         order = np.zeros(len(chosen), np.int64)
         done = 0
 
-        def add(places: Ints, make: Callable[[Ints], Any]) -> None:
+        def add(places: Ints, make: Callable[[Ints], tuple[Column, Ints | None]]) -> None:
             nonlocal done
             if len(places):
-                parts.append(make(chosen[places]))
-                order[places] = np.arange(done, done + len(places))
-                done += len(places)
+                texts, numbers = make(chosen[places])
+                parts.append(texts)
+                order[places] = done + (np.arange(len(places)) if numbers is None else numbers)
+                done += len(texts)
 
         add(np.flatnonzero((kinds == _STRING) & ~is_special), self._take_texts)
         add(np.flatnonzero((kinds == _INT) & ~is_special), self._write_ints)
@@ -205,30 +221,30 @@ class Attributes:
             return pa.array([], pa.string())
         return take(pa.concat_arrays(parts), order)
 
-    def _take_texts(self, numbers: Ints) -> Column:
-        return make_texts(self.values.buffer, self.text_starts[numbers], self.text_ends[numbers])
+    def _take_texts(self, numbers: Ints) -> tuple[Column, Ints | None]:
+        return lay_texts(self.values.buffer, self.text_starts[numbers], self.text_ends[numbers])
 
-    def _write_ints(self, numbers: Ints) -> Column:
-        return to_column(self.numbers[numbers].view(np.int64)).cast(pa.string())
+    def _write_ints(self, numbers: Ints) -> tuple[Column, None]:
+        return to_column(self.numbers[numbers].view(np.int64)).cast(pa.string()), None
 
-    def _write_floats(self, numbers: Ints) -> Column:
+    def _write_floats(self, numbers: Ints) -> tuple[Column, None]:
         floats = self.numbers[numbers].view(np.float64)
         sizes = np.abs(floats)
         # Arrow writes these as Python does, and whole, small and large ones otherwise.
         usual = (sizes >= _LEAST_USUAL) & (sizes < _MOST_USUAL) & (np.floor(sizes) != sizes)
         if usual.all():
-            return to_column(floats).cast(pa.string())
+            return to_column(floats).cast(pa.string()), None
         texts = np.empty(len(floats), object)
         texts[usual] = to_column(floats[usual]).cast(pa.string()).to_numpy(zero_copy_only=False)
         texts[~usual] = list(map(str, floats[~usual].tolist()))
-        return pa.array(texts, pa.string())
+        return pa.array(texts, pa.string()), None
 
-    def _write_others(self, free_text: FreeText, numbers: Ints) -> Column:
+    def _write_others(self, free_text: FreeText, numbers: Ints) -> tuple[Column, None]:
         written = [
             free_text.fit(self.keys[int(self.codes[each])], format_value(self.read(each)))
             for each in numbers.tolist()
         ]
-        return pa.array(written, pa.string())
+        return pa.array(written, pa.string()), None
 
 
 def read_attributes(pairs: Messages, owners: Ints, count: int) -> Attributes:
@@ -242,24 +258,101 @@ def read_attributes(pairs: Messages, owners: Ints, count: int) -> Attributes:
     Raises:
         UnfitError: Something is not of the usual form.
     """
-    fields = scan(pairs)
-    keys = place_content(fields, 1, len(pairs), pairs.buffer)
-    values = place_content(fields, 2, len(pairs), pairs.buffer)
-    names, codes = name_texts(keys)
-    inner = scan(values)
-    tags = np.minimum(inner.tags, len(_KINDS) - 1)
-    field_kinds = np.where(inner.tags < len(_KINDS), _KINDS[tags], -1)
-    known = np.flatnonzero(field_kinds >= 0)
-    at = inner.owners[known]
-    if has_repeats(at):
-        raise UnfitError("a value of two types")
-    kinds = np.zeros(len(pairs), np.int64)
+    read = _read_usual(pairs)
+    rest = np.flatnonzero(read.kinds == _UNREAD)
+    if len(rest):
+        _read_rest(pairs, rest, read)
+    names, codes = name_texts(Messages(pairs.buffer, read.key_starts, read.key_ends))
+    return Attributes(
+        count,
+        owners,
+        names,
+        codes,
+        read.kinds,
+        Messages(pairs.buffer, read.value_starts, read.value_ends),
+        read.numbers,
+        read.text_starts,
+        read.text_ends,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Where keys and values lie, and what the values are. `kinds` is `_UNREAD` where not known."""
+
+    key_starts: Ints
+    key_ends: Ints
+    value_starts: Ints
+    value_ends: Ints
+    kinds: Kinds
+    numbers: Words
+    text_starts: Ints
+    text_ends: Ints
+
+
+def _read_usual(pairs: Messages) -> _Pairs:
+    """Read the pairs written as nearly all are: a short key, then a short text or one number.
+
+    Nine tenths of the bytes of a request are attributes, and all of these are read at once.
+    """
+    buffer, starts, ends = pairs.buffer, pairs.starts, pairs.ends
+    key_lengths = buffer[starts + 1]
+    key_starts = starts + 2
+    # Of what is damaged any place will do, as long as it is one.
+    key_ends = np.minimum(key_starts + key_lengths, ends)
+    value_starts = key_ends + 2
+    lengths = buffer[key_ends + 1]
+    tags, first = buffer[value_starts], buffer[value_starts + 1]
+    usual = (
+        (buffer[starts] == _KEY_TAG)
+        & (key_lengths < _MORE)
+        & (buffer[key_ends] == _VALUE_TAG)
+        & (lengths < _MORE)
+        & (value_starts + lengths == ends)
+    )
+    kinds = np.full(len(pairs), _UNREAD, np.int8)
+    kinds[usual & (tags == make_tag(1, LENGTH)) & (first < _MORE) & (first + 2 == lengths)] = (
+        _STRING
+    )
+    kinds[usual & (tags == make_tag(4, FIXED64)) & (lengths == _DOUBLE_BYTES)] = _DOUBLE
+    kinds[usual & (tags == make_tag(3, VARINT)) & (lengths > 1)] = _INT
     numbers = np.zeros(len(pairs), np.uint64)
-    starts, ends = np.zeros(len(pairs), np.int64), np.zeros(len(pairs), np.int64)
-    kinds[at] = field_kinds[known]
-    numbers[at] = inner.values[known]
-    starts[at], ends[at] = inner.starts[known], inner.ends[known]
-    return Attributes(count, owners, names, codes, kinds, values, numbers, starts, ends)
+    doubles = np.flatnonzero(kinds == _DOUBLE)
+    numbers[doubles] = read_fixed(buffer, value_starts[doubles] + 1, ends[doubles], np.dtype("<u8"))
+    ints = np.flatnonzero(kinds == _INT)
+    numbers[ints], after = read_varints(buffer, value_starts[ints] + 1, ends[ints])
+    kinds[ints[after != ends[ints]]] = _UNREAD
+    is_text = kinds == _STRING
+    text_starts = np.where(is_text, value_starts + 2, 0)
+    text_ends = np.where(is_text, ends, 0)
+    return _Pairs(
+        key_starts, key_ends, value_starts, ends.copy(), kinds, numbers, text_starts, text_ends
+    )
+
+
+def _read_rest(pairs: Messages, rest: Ints, read: _Pairs) -> None:
+    """Read the pairs that are written otherwise, field by field."""
+    some = Messages(pairs.buffer, pairs.starts[rest], pairs.ends[rest])
+    fields = scan(some)
+    keys = place_content(fields, 1, len(some), some.buffer)
+    values = place_content(fields, 2, len(some), some.buffer)
+    read.key_starts[rest], read.key_ends[rest] = keys.starts, keys.ends
+    read.value_starts[rest], read.value_ends[rest] = values.starts, values.ends
+    inner = scan(values)
+    kinds = np.full(len(some), _NONE, np.int8)
+    numbers = np.zeros(len(some), np.uint64)
+    starts, ends = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)
+    for (number, wire), kind in _KIND_OF_FIELD.items():
+        found = inner.select(number, wire)
+        if has_repeats(found.owners) or (kinds[found.owners] != _NONE).any():
+            raise UnfitError("a value of two types")
+        kinds[found.owners] = kind
+        if wire == LENGTH:
+            starts[found.owners], ends[found.owners] = found.starts, found.ends
+        else:
+            numbers[found.owners] = found.values
+    read.kinds[rest], read.numbers[rest] = kinds, numbers
+    read.text_starts[rest], read.text_ends[rest] = starts, ends
 
 
 def place_content(fields: Fields, number: int, count: int, buffer: Bytes) -> Messages:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longpole_server.ingest.columns.spans import SpanColumns
-from longpole_server.ingest.columns.texts import Column, pick, take, to_column, to_list
+from longpole_server.ingest.columns.texts import Column, label, pick, take, to_column, to_list
 from longpole_server.ingest.columns.wire import Ints
 from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.sender import MAX_NAME_CHARS, Sender
@@ -41,9 +41,9 @@ def make_raw_rows(spans: SpanColumns, senders: Sequence[Sender], free_text: Free
         "SpanId": spans.span_ids,
         "ParentSpanId": spans.parent_ids,
         "TraceState": spans.trace_states,
-        "SpanName": pick(spans.names, spans.name_codes),
+        "SpanName": label(spans.names, spans.name_codes),
         "SpanKind": _name_numbers(spans.kinds, KIND_TEXTS),
-        "ServiceName": pick([sender.service for sender in senders], spans.group_numbers),
+        "ServiceName": label([sender.service for sender in senders], spans.group_numbers),
         "ResourceAttributes": _repeat_resources(spans, senders),
         "ScopeName": pick(scope_names, spans.scope_codes),
         "ScopeVersion": pick(scope_versions, spans.scope_codes),
@@ -58,7 +58,7 @@ def make_raw_rows(spans: SpanColumns, senders: Sequence[Sender], free_text: Free
 
 def _name_numbers(numbers: Ints, texts: Sequence[str]) -> Column:
     known = (numbers >= 0) & (numbers < len(texts))
-    return pick(texts, np.where(known, numbers, 0))
+    return label(texts, np.where(known, numbers, 0))
 
 
 def _repeat_resources(spans: SpanColumns, senders: Sequence[Sender]) -> Column:

@@ -101,6 +101,10 @@ class Samples:
         return {**ends_ns}
 
 
+_NOTHING: Ints = np.zeros(0, np.int64)
+_NO_SAMPLES = Samples({}, _NOTHING, _NOTHING, _NOTHING, {}, _NOTHING, _NOTHING)
+
+
 def read_samples(
     spans: SpanColumns, meaning: Meaning, senders: Sequence[Sender], is_used: "np.ndarray[Any, Any]"
 ) -> Samples:
@@ -117,6 +121,8 @@ def read_samples(
     roots = found[of_group[found]]
     found = meaning.find(PART)
     children = found[of_group[found]]
+    if not len(roots) and not len(children):
+        return _NO_SAMPLES
     owners = find_owners(spans, roots, children)
     attributes = spans.attributes
     ids = attributes.read_texts(names.TRAJECTORY_ID)

@@ -26,6 +26,7 @@ from longpole_server.ingest.columns.wire import (
     Ints,
     Messages,
     UnfitError,
+    find_alike,
     join_bodies,
     make_tag,
     scan,
@@ -35,6 +36,8 @@ from longpole_server.ingest.columns.wire import (
 
 _RESOURCE, _SCOPE_SPANS = make_tag(1, LENGTH), make_tag(2, LENGTH)
 _SCOPE, _SPAN = make_tag(1, LENGTH), make_tag(2, LENGTH)
+# All writers of spans begin with the id of the trace, of 16 bytes.
+_TRACE_ID_FIRST = bytes((make_tag(1, LENGTH), 16))
 _REQUEST = make_tag(1, LENGTH)
 _INT64_MAX = (1 << 63) - 1
 
@@ -133,7 +136,16 @@ class _Envelope:
     def _add_scope(self, body: bytes, start: int, end: int, known: str) -> str:
         scopes: list[bytes] = []
         first = len(self.starts)
+        is_searched = False
         while start < end:
+            # Once for a scope: what goes on after something else is walked, or damage would cost
+            # a search each.
+            if not is_searched and body[start] == _SPAN:
+                is_searched = True
+                begins, ends = find_alike(body, start, end, _SPAN, _TRACE_ID_FIRST)
+                self.starts.extend(begins.tolist())
+                self.ends.extend(ends.tolist())
+                start = self.ends[-1] if len(ends) else start
             start = walk_alike(body, start, end, _SPAN, self.starts, self.ends)
             for tag, at, until in walk(body, start, end):
                 start = until

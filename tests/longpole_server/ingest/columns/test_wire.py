@@ -10,6 +10,7 @@ from longpole_server.ingest.columns.wire import (
     LENGTH,
     VARINT,
     UnfitError,
+    find_alike,
     join_bodies,
     make_tag,
     scan,
@@ -29,7 +30,7 @@ def test_numbers_of_every_width(points: list[tuple[int, int]]) -> None:
     times = fields.select(3, FIXED64)
     assert times.values.tolist() == [ts for ts, _ in points if ts]
     assert fields.select(8, VARINT).values.tolist() == [flags for _, flags in points if flags]
-    assert (np.diff(fields.owners) >= 0).all()
+    assert (np.diff(times.owners) >= 0).all()
 
 
 def test_four_bytes_of_a_number() -> None:
@@ -75,6 +76,45 @@ def test_walking_alike_fields_notes_what_walking_reads(parts: list[tuple[int, by
     noted = list(zip(starts, ends, strict=True))
     assert noted == read[: len(noted)]
     assert all(end <= stopped for end in ends)
+
+
+_OPENING = b"\x0a\x10"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([2, 2, 2, 1, 3]),
+            st.binary(max_size=300) | st.binary(max_size=9).map(lambda rest: _OPENING + rest),
+        ),
+        max_size=60,
+    ),
+    st.integers(0, 2),
+)
+def test_fields_found_at_once_are_those_that_walking_reads(
+    parts: list[tuple[int, bytes]], more: int
+) -> None:
+    tag = make_tag(2, LENGTH)
+    # Long enough to be searched, with places inside that look like a beginning.
+    alike = [(2, _OPENING + bytes([tag, 4]) * 50 + _OPENING)] * (40 + more)
+    body = b"".join(
+        bytes([make_tag(number, LENGTH)]) + _varint(len(content)) + content
+        for number, content in (*alike, *parts)
+    )
+    starts, ends = find_alike(body, 0, len(body), tag, _OPENING)
+    read = [(start, end) for each, start, end in walk(body, 0, len(body)) if each == tag]
+    found = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    assert found == read[: len(found)]
+    assert len(found) >= len(alike)
+
+
+def test_what_is_cut_short_is_not_found() -> None:
+    tag = make_tag(2, LENGTH)
+    one = bytes([tag, 100]) + _OPENING + bytes(98)
+    starts, ends = find_alike(one * 50 + one[:-1], 0, 51 * 102 - 1, tag, _OPENING)
+    assert (len(starts), int(ends[-1])) == (50, 50 * 102)
+    assert not len(find_alike(b"x" * 9000, 0, 9000, tag, _OPENING)[0])
+    assert not len(find_alike(one, 0, len(one), tag, _OPENING)[0])
 
 
 def _varint(number: int) -> bytes:
