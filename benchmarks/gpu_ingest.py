@@ -106,7 +106,9 @@ def post(connection: HTTPConnection, body: bytes, headers: dict[str, str]) -> bo
 def measure_server(served: Served, seconds: int) -> None:
     step = NODES // SENDERS
     with get_context("spawn").Pool(SENDERS) as pool:
-        pool.starmap(send_nodes, [(served.http, range(1), 1)])
+        # A node of its own: a second sample of one second would be none.
+        pool.starmap(send_nodes, [(served.http, range(NODES, NODES + 1), 1)])
+        served.wait_until_stored("gpu_samples", GPUS)
         before, cpu_s = served.count("gpu_samples"), served.cpu_s()
         started_s = time.monotonic()
         tasks = [

@@ -127,7 +127,7 @@ class Pipeline:
         state_dir: Path,
         batch_interval_s: float = 0.2,
         bulk_interval_s: float = 1.0,
-        max_batch_bytes: int = 4 << 20,
+        max_batch_bytes: int = 8 << 20,
         max_waiting_bytes: int = 128 << 20,
         num_batch_ids: int = 65_536,
         claim: Callable[[Sequence[str], str], Collection[str]] | None = None,

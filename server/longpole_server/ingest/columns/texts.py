@@ -61,10 +61,12 @@ def pick(texts: Sequence[str | None], codes: Ints) -> Column:
 
 
 def label(texts: Sequence[str], codes: Ints) -> Column:
-    """Return the text of each code, each different one kept once."""
-    return pa.DictionaryArray.from_arrays(
-        to_column(codes.astype(np.int32)), pa.array(texts, pa.string())
-    )
+    """Return the text of each code, each different one kept once, as the database asks of them."""
+    different = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    if len(different) < len(texts):
+        codes = np.array([different[text] for text in texts], np.int64)[codes]
+    kept = pa.array(list(different), pa.string())
+    return pa.DictionaryArray.from_arrays(to_column(codes.astype(np.int32)), kept)
 
 
 def to_column(values: "NDArray[Any]", known: Flags | None = None) -> Column:

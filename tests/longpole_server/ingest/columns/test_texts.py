@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longpole_server.ingest.columns.texts import make_hex, make_texts, pick
+from longpole_server.ingest.columns.texts import label, make_hex, make_texts, pick
 
 _TEXT = "abcdéfghij"
 _BUFFER = np.frombuffer(_TEXT.encode() + bytes(16), np.uint8)
@@ -38,3 +38,10 @@ def test_any_places_give_what_lies_there(pairs: list[tuple[int, int]]) -> None:
 
 def test_pick_repeats_and_keeps_what_is_missing() -> None:
     assert pick(["a", None], np.array([1, 0, 0])).to_pylist() == [None, "a", "a"]
+
+
+def test_a_label_is_kept_once_however_often_it_is_named() -> None:
+    column = label(["a", "b", "a"], np.array([2, 1, 0, 2]))
+    assert column.to_pylist() == ["a", "b", "a", "a"]
+    # The database refuses an insert whose labels repeat.
+    assert column.dictionary.to_pylist() == ["a", "b"]
