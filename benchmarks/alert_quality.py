@@ -1,16 +1,20 @@
 """How well the alert rules tell trouble from noise, on runs whose truth is known.
 
     .venv/bin/python benchmarks/alert_quality.py [--seeds 20] [--first-seed 0] [--case NAME ...]
-        [--jobs 1] [--rlwatch PYTHON]
+        [--jobs 1] [--rlwatch PYTHON] [--save FILE] [--of FILE ...]
 
 Leaks and their look-alikes pass through the engines' own series, once with floors that are drawn
 (`leak/`) and once from engines that serve requests one by one (`field/`). Health, staleness and
 pace pass through what trainers log, in two sets that share nothing but the rules (`health/`,
-`field_health/`); odd runs (`odd/`) have bursts, gaps, other scales, many replicas. Each seed draws
+`field_health/`); odd runs (`odd/`) have bursts, gaps, other scales, many replicas; leaks and lags
+of other shapes are seen by other scrapers (`foreign/`). Each seed draws
 every case anew, noise and all. Prints recall, delay in steps and false alarms a day by case and
 rule. Exits with 1 when a target is missed: recall 0.95, no
 false alarm on a benign run, and a leak that fills the pool in 200 steps told before a quarter of
 the remaining room is gone.
+
+Many seeds may be judged piece by piece: `--save` adds what came of a piece to a file, `--of` judges
+nothing and prints what such files hold together.
 
 Beside it stands the PyPI package rlwatch, on the detectors that both have, with its own defaults.
 It lives in an environment of its own, and without it the rest is printed all the same:
@@ -28,9 +32,9 @@ import sys
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +46,7 @@ from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.rule import Rule
 from support.alert_field_cases import FIELD_CASES
 from support.alert_field_health import FIELD_HEALTH_CASES
+from support.alert_foreign_cases import FOREIGN_CASES
 from support.alert_health_cases import ADVANTAGES, ENTROPY, GRAD, HEALTH_CASES, KL, LOSS, REWARD
 from support.alert_labels import Labelled, Outcome, compare_firings, judge_labelled
 from support.alert_leak_cases import LEAK_CASES
@@ -53,7 +58,12 @@ CASES = {
     **{f"health/{name}": case for name, case in HEALTH_CASES.items()},
     **{f"field_health/{name}": case for name, case in FIELD_HEALTH_CASES.items()},
     **{f"odd/{name}": case for name, case in ODD_CASES.items()},
+    **{f"foreign/{name}": case for name, case in FOREIGN_CASES.items()},
 }
+# Of engines alone: all but leaks is judged by other cases.
+ENGINE_CASES = frozenset(
+    f"foreign/{name}" for name in FOREIGN_CASES if not name.startswith(("lag_", "drops_"))
+)
 MIN_RECALL = 0.95
 MAX_HEADROOM = 0.25
 HEADROOM_CASE = "leak/leak_in_200"
@@ -67,6 +77,7 @@ RULES_OF_RLWATCH = {
     "loss_nan": "loss.nan",
     "gradient_norm_spike": "grad.spike",
 }
+SHARED = "longpole on the detectors that both have"
 SHARED_RULES = frozenset({*RULES_OF_RLWATCH.values(), "reward.collapse"})
 # Runs in the other environment: series in, (detector, step) out. Its own cooldown is kept.
 RLWATCH_PROGRAM = """
@@ -105,6 +116,8 @@ class Result:
 
 def main() -> int:
     options = parse_options()
+    if options.of:
+        return report_saved([line for path in options.of for line in path.open(encoding="utf-8")])
     names = options.case or list(CASES)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     started_s = time.monotonic()
@@ -113,11 +126,12 @@ def main() -> int:
         judge = partial(judge_case, seeds=seeds)
         for found in map(judge, names) if options.jobs == 1 else pool.map(judge, names):
             ours += found
-    fine = report("longpole", ours)
+    found = {"longpole": ours}
     if options.rlwatch is not None:
-        compare_rlwatch(options.rlwatch, names, seeds)
-    else:
-        print("\nrlwatch: not compared (--rlwatch PYTHON, see --help)")
+        found[SHARED], found["rlwatch"] = compare_rlwatch(options.rlwatch, ours, seeds)
+    fine = report_all(found)
+    if options.save is not None:
+        save(options.save, found)
     print(f"\n{time.monotonic() - started_s:.0f} s")
     return 0 if fine else 1
 
@@ -130,6 +144,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--case", nargs="*", choices=sorted(CASES), metavar="NAME")
     parser.add_argument("--jobs", type=int, default=1, help="processes, default 1")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="adds the results to it")
+    parser.add_argument("--of", type=Path, nargs="*", metavar="FILE", help="files of --save")
     parser.add_argument("--rlwatch", help="Python of an environment that has rlwatch")
     return parser.parse_args()
 
@@ -141,7 +157,7 @@ def draw(name: str, seed: int) -> Labelled:
 
 def choose_rules(name: str) -> list[Rule]:
     """Return the rules that a case is judged by: all that read what it holds."""
-    if name.startswith(("leak/", "field/")):
+    if name.startswith(("leak/", "field/")) or name in ENGINE_CASES:
         return [rule for rule in BUILT_IN_RULES if rule.rule_id == "kv.leak"]
     return [rule for rule in BUILT_IN_RULES if rule.trigger == "step"]
 
@@ -158,6 +174,50 @@ def judge_case(name: str, seeds: Sequence[int]) -> list[Result]:
 def make_result(name: str, labelled: Labelled, outcome: Outcome) -> Result:
     rule = next(iter(labelled.expected), "")
     return Result(name, bool(labelled.expected), rule, labelled.days, outcome)
+
+
+def save(path: Path, found: Mapping[str, Sequence[Result]]) -> None:
+    """Add results to a file, a line each."""
+    with path.open("a", encoding="utf-8") as file:
+        for who, results in found.items():
+            for result in results:
+                print(json.dumps({"who": who, **asdict(result)}), file=file)
+
+
+def report_saved(lines: Iterable[str]) -> int:
+    """Print what saved results say together."""
+    found: dict[str, list[Result]] = defaultdict(list)
+    for line in lines:
+        fields = json.loads(line)
+        who, outcome = fields.pop("who"), fields.pop("outcome")
+        outcome |= {name: tuple(outcome[name]) for name in ("missed", "false")}
+        found[who].append(Result(**fields, outcome=Outcome(**outcome)))
+    return 0 if report_all(found) else 1
+
+
+def report_all(found: Mapping[str, Sequence[Result]]) -> bool:
+    """Print everything; tell whether every target is met."""
+    fine = report("longpole", found["longpole"])
+    report_rules(found["longpole"])
+    if "rlwatch" in found:
+        print("\nOn the detectors that both have:")
+        report("longpole", found[SHARED])
+        print()
+        report("rlwatch", found["rlwatch"])
+    else:
+        print("\nrlwatch: not compared (--rlwatch PYTHON, see --help)")
+    return fine
+
+
+def report_rules(results: Iterable[Result]) -> None:
+    """Print recall and delay of each rule, over all of its cases."""
+    by_rule: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if result.is_trouble:
+            by_rule[result.rule].append(result)
+    print(f"\n{'rule':40} {'':24} recall  delay  p90  false/day  false")
+    for rule, found in sorted(by_rule.items()):
+        print(describe(f"{rule} ({len(found)} runs)", found))
 
 
 def report(title: str, results: Iterable[Result]) -> bool:
@@ -212,23 +272,27 @@ def describe(case: str, found: Sequence[Result]) -> str:
     return f"{case:40} {found[0].rule or 'none':24} {numbers}  {rate:9.3f}  {shown}"
 
 
-def compare_rlwatch(python: str, names: Sequence[str], seeds: Sequence[int]) -> None:
-    """Print both on the rules that both have."""
+def compare_rlwatch(
+    python: str, ours: Sequence[Result], seeds: Sequence[int]
+) -> tuple[list[Result], list[Result]]:
+    """Return what both say on the rules that both have: Longpole, rlwatch."""
+    shared: list[Result] = []
     theirs: list[Result] = []
-    ours: list[Result] = []
-    rules = [rule for rule in BUILT_IN_RULES if rule.rule_id in SHARED_RULES]
-    for name in names:
-        runs = [draw(name, seed) for seed in seeds] if name.startswith("health/") else []
-        if not runs or (runs[0].expected and not runs[0].expected <= SHARED_RULES):
+    for name in dict.fromkeys(result.case for result in ours if result.case.startswith("health/")):
+        own = [result for result in ours if result.case == name]
+        if own[0].rule and own[0].rule not in SHARED_RULES:
             continue
-        found = run_rlwatch(python, runs)
-        for labelled, firings in zip(runs, found, strict=True):
+        runs = [draw(name, seed) for seed in seeds]
+        for labelled, firings in zip(runs, run_rlwatch(python, runs), strict=True):
             theirs.append(make_result(name, labelled, compare_firings(labelled, firings)))
-            ours.append(make_result(name, labelled, judge_labelled(labelled, rules)))
-    print("\nOn the detectors that both have:")
-    report("longpole", ours)
-    print()
-    report("rlwatch", theirs)
+        shared += map(leave_shared, own)
+    return shared, theirs
+
+
+def leave_shared(result: Result) -> Result:
+    """Return a result without false alarms of rules that rlwatch does not have."""
+    false = [each for each in result.outcome.false if each.partition("@")[0] in SHARED_RULES]
+    return replace(result, outcome=replace(result.outcome, false=tuple(false)))
 
 
 def run_rlwatch(python: str, runs: Sequence[Labelled]) -> list[list[tuple[str, int]]]:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from longpole_server.alerts.book import AlertBook
+from longpole_server.alerts.departures import end_alerts_of_departed, find_teller
 from longpole_server.alerts.events import Subject
 from longpole_server.alerts.history import History
 from longpole_server.alerts.lifecycle import advance, end_alert
@@ -52,9 +53,8 @@ def evaluate(
         lock: Held while the book is used, and not while a detector judges.
     """
     evaluation, lock = Evaluation(), lock or nullcontext()
-    for rule in rules:
-        if rule.trigger != trigger or not _concerns(rule, history):
-            continue
+    judged = [rule for rule in rules if rule.trigger == trigger and _concerns(rule, history)]
+    for rule in judged:
         entities = history.list_entities(rule.entity_kind)
         for entity in entities:
             _judge(rule, history.focus(entity), book, silences, evaluation, lock)
@@ -62,6 +62,8 @@ def evaluate(
             why = not_judgeable(f"no {rule.entity_kind} is known", rule.detector.unit)
             nobody = history.focus(Entity(rule.entity_kind, ""))
             evaluation.inputs.append((rule.rule_id, _describe(nobody, why, "not_judgeable")))
+    with lock:
+        evaluation.events += end_alerts_of_departed(judged, history, book)
     return evaluation
 
 
@@ -99,6 +101,11 @@ def _judge(
     evaluation: Evaluation,
     lock: AbstractContextManager[object],
 ) -> None:
+    if rule.yields_to:
+        with lock:
+            is_told = _yield(rule, history, book, evaluation)
+        if is_told:
+            return
     try:
         judgement = rule.detector.judge(history)
     except Exception as error:  # noqa: BLE001 - one broken detector must not stop the others
@@ -113,6 +120,21 @@ def _judge(
         return
     with lock:
         _advance(rule, subject, judgement, history, book, silences, evaluation)
+
+
+def _yield(rule: Rule, history: History, book: AlertBook, evaluation: Evaluation) -> bool:
+    """Leave an entity to the rule that tells more of it, where one does."""
+    teller = find_teller(rule, history, book)
+    if teller is None:
+        return False
+    alert = book.find(Subject(history.entity, history.run).fingerprint(rule))
+    if alert is not None and alert.state != "resolved":
+        event = end_alert(alert, history.moment, f"gone: {teller} tells of it")
+        book.apply(event)
+        evaluation.events.append(event)
+    why = not_judgeable(f"{teller} tells of it", rule.detector.unit)
+    evaluation.inputs.append((rule.rule_id, _describe(history, why, "not_judgeable")))
+    return True
 
 
 def _advance(

@@ -75,7 +75,7 @@ class EventMaker:
                 started_step=moment.step,
                 fired_ns=moment.ts_ns if kind == "firing" else None,
                 step=moment.step,
-                count=1 if kind == "firing" else 0,
+                count=1,
                 value=None,
                 threshold=None,
                 baseline=None,
@@ -93,12 +93,12 @@ class EventMaker:
             kind in ("firing", "repeated") or (kind == "resolved" and alert.notified_ns is not None)
         )
         event = copy_event(alert, kind, self.moment.ts_ns, self.moment.decided_ns)
-        is_met = kind in ("firing", "seen", "repeated")
+        is_met = kind in ("pending", "firing", "seen", "repeated")
         event = replace(
             event,
             step=self.moment.step if self.moment.step is not None else alert.last_step,
             fired_ns=self.moment.ts_ns if kind == "firing" else alert.fired_ns,
-            count=alert.count + 1 if is_met else alert.count,
+            count=1 if kind == "firing" else alert.count + is_met,
             notify=told,
         )
         # What is over is told with the words in which it was raised, and its last value.

@@ -39,9 +39,10 @@ def read_figure(point: StepPoint, name: str) -> float | None:
     Canonical metrics are found under the names that frameworks give them. What is not finite is
     returned as it is.
     """
-    if name not in point.figures:
-        point.figures[name] = _find_figure(point, name)
-    return point.figures[name]
+    figures = point.figures
+    if name not in figures:
+        figures[name] = _find_figure(point, name)
+    return figures[name]
 
 
 def _find_figure(point: StepPoint, name: str) -> float | None:
@@ -92,12 +93,14 @@ class Series:
 
 def read_series(points: Sequence[StepPoint], name: str) -> Series:
     """Return a figure over steps; those without it are left out."""
-    found = [
-        (point.step.step, value)
-        for point in points
-        if (value := read_figure(point, name)) is not None and math.isfinite(value)
-    ]
-    return Series(tuple(step for step, _ in found), tuple(value for _, value in found))
+    steps: list[int] = []
+    values: list[float] = []
+    for point in points:
+        value = read_figure(point, name)
+        if value is not None and math.isfinite(value):
+            steps.append(point.step.step)
+            values.append(value)
+    return Series(tuple(steps), tuple(values))
 
 
 def read_newest(history: History, name: str) -> float | None:

@@ -62,12 +62,29 @@ def advance(
         waits = rule.for_steps > 1 or rule.for_s > 0 or moment.ts_ns < cooling_until_ns
         return maker.open("pending" if waits else "firing")
     if alert.state == "pending":
-        if not judgement.firing:
-            return maker.continue_("dropped", alert)
-        if _has_lasted(rule, alert, moment) and moment.ts_ns >= cooling_until_ns:
-            return maker.continue_("firing", alert)
-        return None
+        return _advance_pending(maker, rule, alert, judgement, moment, cooling_until_ns)
     return _advance_firing(maker, rule, alert, judgement, moment)
+
+
+def _advance_pending(
+    maker: EventMaker,
+    rule: Rule,
+    alert: Alert,
+    judgement: Judgement,
+    moment: Moment,
+    cooling_until_ns: int,
+) -> AlertEvent | None:
+    if not judgement.firing:
+        return maker.continue_("dropped", alert)
+    if moment.step is not None and moment.step == alert.last_step:
+        return None
+    if rule.for_steps > 1 and alert.count + 1 < rule.for_steps:
+        # Steps that say nothing of it do not count.
+        return maker.continue_("pending", alert)
+    has_lasted = moment.ts_ns - alert.started_ns >= rule.for_s * _NS_PER_S
+    if not has_lasted or moment.ts_ns < cooling_until_ns:
+        return None
+    return maker.continue_("firing", alert)
 
 
 def _advance_firing(
@@ -147,14 +164,6 @@ def fold_event(alert: Alert | None, event: AlertEvent) -> Alert | None:
         notified_ns=event.ts_ns if event.notify else notified_ns,
         updated_ns=event.ts_ns,
     )
-
-
-def _has_lasted(rule: Rule, alert: Alert, moment: Moment) -> bool:
-    if rule.for_steps > 1:
-        if alert.first_step is None or moment.step is None:
-            return False
-        return moment.step - alert.first_step + 1 >= rule.for_steps
-    return moment.ts_ns - alert.started_ns >= rule.for_s * _NS_PER_S
 
 
 def _is_repeat_due(rule: Rule, alert: Alert, moment: Moment) -> bool:

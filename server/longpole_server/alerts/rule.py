@@ -96,7 +96,10 @@ class Rule:
         condition: When it fires, in words.
         summary, cause, first_look: Texts; `{value}`, `{threshold}`, `{baseline}`, `{entity}` and
             the detector's own words are filled in.
-        for_steps, for_s: How long the condition must hold before it fires.
+        for_steps, for_s: How long the condition must hold before it fires: in so many steps that
+            tell, one after the other; those that say nothing of it do not count.
+        yields_to: Rules whose alert on the same entity, or on the node of a GPU, says all there is
+            to say: while one of them fires this one keeps still, and what it raised is over.
         panel: Element of the run page that shows what it is about; `NODE_PANEL` is the node's page.
         user: As it was saved, for rules that users made.
     """
@@ -116,5 +119,6 @@ class Rule:
     for_s: float = 0.0
     cooldown_s: float = DEFAULT_COOLDOWN_S
     repeat_s: float = DEFAULT_REPEAT_S
+    yields_to: tuple[str, ...] = ()
     panel: str = DEFAULT_PANEL
     user: UserRule | None = None

@@ -51,7 +51,8 @@ class AlertEvent:
         run_id: Empty where the alert belongs to no run.
         started_ns, started_step: When the condition was first met.
         fired_ns: When it began to fire, None before.
-        count: How often it was found firing so far.
+        count: How often it was found firing so far; before it fires, in how many looks its
+            condition was met.
         notify: Whether people are to be told.
         silence_id: The silence that keeps it from them, else empty.
         author, comment: Who acknowledged it and with what words; why it ended.

@@ -59,8 +59,23 @@ def test_between_the_thresholds_nothing_changes() -> None:
 
 def test_waits_for_the_number_of_steps_and_drops_what_does_not_last() -> None:
     _, events = drive(make_rule(for_steps=3), [2, 2, 0, 2, 2, 2])
-    assert kinds(events) == ["pending", "dropped", "pending", "firing"]
-    assert [event.notify for event in events] == [False, False, False, True]
+    assert kinds(events) == ["pending", "pending", "dropped", "pending", "pending", "firing"]
+    assert [event.count for event in events if event.kind != "dropped"] == [1, 2, 1, 2, 1]
+    assert [event.notify for event in events] == [False] * 5 + [True]
+
+
+def test_steps_that_say_nothing_do_not_count():
+    _, events = drive(make_rule(for_steps=3), [2, None, None, None, 2, None, 2])
+    assert kinds(events) == ["pending", "pending", "firing"]
+    assert [event.step for event in events] == [1, 5, 7]
+
+
+def test_a_step_that_is_judged_again_counts_once_while_it_waits():
+    book, _ = drive(make_rule(for_steps=2), [2])
+    again = advance(
+        make_rule(for_steps=2), SUBJECT, only(book), judgement_of(2), Moment(at(10), at(99), 1)
+    )
+    assert again is None
 
 
 def test_waits_for_the_seconds() -> None:
@@ -170,7 +185,7 @@ def test_never_twice_firing_without_an_end_between(rule: Rule, script: list[floa
     _, events = drive(rule, script)
     allowed = {
         None: {"pending", "firing"},
-        "pending": {"dropped", "firing"},
+        "pending": {"pending", "dropped", "firing"},
         "firing": {"seen", "repeated", "resolved"},
         "seen": {"seen", "repeated", "resolved"},
         "repeated": {"seen", "repeated", "resolved"},

@@ -54,6 +54,7 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         entity_kind="gpu",
         trigger="time",
         for_s=60.0,
+        yields_to=("gpu.lost", "node.silent"),
         panel="run-gpus",
     ),
     Rule(
@@ -69,6 +70,7 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         entity_kind="gpu",
         trigger="time",
         for_s=300.0,
+        yields_to=("gpu.lost", "node.silent"),
         panel="run-gpus",
     ),
     Rule(
@@ -98,6 +100,7 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         entity_kind="host",
         trigger="time",
         for_s=30.0,
+        yields_to=("node.silent",),
         panel="run-gpus",
     ),
     Rule(
@@ -115,6 +118,7 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         first_look="The agent's log, and the server's ingest counters.",
         entity_kind="host",
         trigger="time",
+        yields_to=("node.silent",),
         panel=NODE_PANEL,
     ),
     Rule(

@@ -30,6 +30,7 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         "floor.",
         entity_kind="replica",
         for_steps=2,
+        yields_to=("replica.gone",),
         panel="run-gpus",
     ),
     Rule(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from longpole_server.alerts.detectors.threshold import compare
-from longpole_server.alerts.history import History
+from longpole_server.alerts.history import History, StepPoint
 from longpole_server.alerts.inputs import measure_spread, read_newest, read_opening, read_series
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.analysis.architectures import is_mixture_of_experts
@@ -17,6 +17,7 @@ _LIMITS = resolve_limits()
 # Newest steps that make the past of a figure.
 _PAST_STEPS = 60
 _KL_BASIS_KEYS = ("rl.kl.basis", "kl.basis", "kl_basis")
+_SPREAD = "spread of the advantages"
 _ADVANTAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "max": ("critic/advantages/max", "train/advantages/max", "ppo_actor/advantages/max"),
@@ -110,7 +111,7 @@ class AdvantageSpread:
 
     def judge(self, history: History) -> Judgement:
         """Judge the newest step."""
-        spreads = self._read_spreads(history)
+        spreads = [_read_spread(point) for point in history.steps]
         value = spreads[-1] if spreads else None
         if value is None:
             return not_judgeable("the spread of the advantages is not reported")
@@ -129,20 +130,19 @@ class AdvantageSpread:
         words = {"what": "a few samples decide the update"}
         return compare(value, high, math.sqrt(high * usual), "1", baseline=usual, words=words)
 
-    def _read_spreads(self, history: History) -> list[float | None]:
-        spreads: list[float | None] = []
-        for point in history.steps:
-            found = {
-                part: next((point.scalars[name] for name in names if name in point.scalars), None)
-                for part, names in _ADVANTAGES.items()
-            }
-            if found["std"] is not None:
-                spreads.append(found["std"])
-            elif found["max"] is not None and found["min"] is not None:
-                spreads.append(found["max"] - found["min"])
-            else:
-                spreads.append(None)
-        return spreads
+
+def _read_spread(point: StepPoint) -> float | None:
+    """Return the spread of a step's advantages; kept beside the step for the next look."""
+    if _SPREAD not in point.figures:
+        found = {
+            part: next((point.scalars[name] for name in names if name in point.scalars), None)
+            for part, names in _ADVANTAGES.items()
+        }
+        spread = found["std"]
+        if spread is None and found["max"] is not None and found["min"] is not None:
+            spread = found["max"] - found["min"]
+        point.figures[_SPREAD] = spread
+    return point.figures[_SPREAD]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ _BASIS_OF_ALIAS: Mapping[str, str] = MappingProxyType(
         "ppo_actor/": TOKENS,
     }
 )
+_BASES = tuple(
+    (name, basis)
+    for name in (*METRICS[_MAX].aliases, *METRICS[_MEAN].aliases)
+    for prefix, basis in _BASIS_OF_ALIAS.items()
+    if name.startswith(prefix)
+)
 # All of these count policy versions, from different moments of a sample's life.
 _IN_VERSIONS = frozenset({VERSIONS, SCHEDULING, TOKENS})
 # A wait or a pause of this part of a step makes its side the one that waits.
@@ -66,9 +72,13 @@ def read_lag(point: StepPoint, run: RunContext | None) -> Lag | None:
 
 
 def is_comparable(lag: Lag, run: RunContext | None) -> bool:
-    """Tell whether a lag and the run's bound are counted in the same."""
+    """Tell whether a lag and the run's bound are counted in the same.
+
+    A bound in versions, as every one that names no basis, is one on any count of versions; a bound
+    that names another basis is compared with that alone.
+    """
     basis = basis_of(run)
-    return lag.basis == basis or {lag.basis, basis} <= _IN_VERSIONS
+    return lag.basis == basis or (basis == VERSIONS and lag.basis in _IN_VERSIONS)
 
 
 def list_lags(points: Sequence[StepPoint], run: RunContext | None) -> list[tuple[int, Lag]]:
@@ -119,11 +129,9 @@ def find_side(history: History) -> str:
 
 
 def _find_basis(point: StepPoint, run: RunContext | None) -> str:
-    for name in (*METRICS[_MAX].aliases, *METRICS[_MEAN].aliases):
+    for name, basis in _BASES:
         if name in point.scalars:
-            for prefix, basis in _BASIS_OF_ALIAS.items():
-                if name.startswith(prefix):
-                    return basis
+            return basis
     return basis_of(run)
 
 

@@ -16,6 +16,7 @@ from longpole_server.alerts.detectors.trends import (
     adjust_holm,
     fit_slope,
     is_in_steps,
+    measure_memory,
     measure_trend,
 )
 from longpole_server.alerts.history import TRAINER, History
@@ -69,7 +70,7 @@ class KvLeak:
     min_tau: float = 0.6
     alpha: float = 0.01
     settled_after: int = 20
-    min_settled: int = 6
+    min_settled: int = 5
     persistence: float = 0.5
     settled_p: float = 0.02
     urgent_steps: float = 10.0
@@ -159,7 +160,7 @@ class KvLeak:
             is_urgent and is_backed(points[0].step)
         ):
             return None
-        trend = _trend_of(points)
+        trend = _trend_of(points, self._find_memory(floors, points))
         if trend.slope_low <= 0 or trend.tau < self.min_tau:
             return None
         if not self._is_new(floors, points, end) or is_in_steps([each.ratio for each in points]):
@@ -167,6 +168,15 @@ class KvLeak:
         if floors.is_resized and not self._rises_in_amount(floors, points):
             return None
         return trend
+
+    def _find_memory(self, floors: Floors, points: Sequence[FloorPoint]) -> float:
+        """Return how much a floor remembered once it had settled, before a stretch."""
+        before = floors.points[: -len(points)]
+        settled = [each.ratio for each in before if self._is_settled(floors, each)]
+        return measure_memory(settled) if len(settled) >= self.min_points else 0.0
+
+    def _is_settled(self, floors: Floors, point: FloorPoint) -> bool:
+        return point.step >= floors.begun_step + self.settled_after
 
     def _is_new(self, floors: Floors, points: Sequence[FloorPoint], end: float) -> bool:
         """Tell whether a rise leads beyond where the floor was before: one that wanders comes back.
@@ -187,7 +197,7 @@ class KvLeak:
 
     def _goes_on(self, floors: Floors, points: Sequence[FloorPoint], slope: float) -> bool:
         """Tell whether the rise goes on after the steps in which an engine climbs to a plateau."""
-        settled = [each for each in points if each.step > floors.begun_step + self.settled_after]
+        settled = [each for each in points if self._is_settled(floors, each)]
         return (
             len(settled) >= self.min_settled
             and _slope_of(settled) >= self.persistence * slope
@@ -292,7 +302,7 @@ class KvLeak:
 
     def _explain_rise(self, floors: Floors, rise: float) -> str:
         label, points = POOL_LABELS[floors.pool], floors.points
-        settled = sum(each.step > floors.begun_step + self.settled_after for each in points)
+        settled = sum(self._is_settled(floors, each) for each in points)
         risen = f"the floor of the {label} rose by {format_number(rise, 'ratio')} of the pool"
         if _middle(points[-3:]) < floors.released_peak + self.min_rise:
             peak = format_number(floors.released_peak, "ratio")
@@ -337,8 +347,9 @@ def _slope_of(points: Sequence[FloorPoint]) -> float:
     return fit_slope([float(each.step) for each in points], [each.ratio for each in points])
 
 
-def _trend_of(points: Sequence[FloorPoint]) -> Trend:
-    return measure_trend([float(each.step) for each in points], [each.ratio for each in points])
+def _trend_of(points: Sequence[FloorPoint], memory: float = 0.0) -> Trend:
+    steps = [float(each.step) for each in points]
+    return measure_trend(steps, [each.ratio for each in points], memory=memory)
 
 
 def _list_floors(history: History, replica: str) -> list[Floors]:

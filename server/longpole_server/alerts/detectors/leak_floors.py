@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import MappingProxyType
+from typing import NamedTuple
 
 from longpole_server.alerts.engines import EngineStep, Rest
 from longpole_server.alerts.history import TRAINER, StepPoint
@@ -124,8 +125,7 @@ def list_floors(
     return [floors for floors in found if floors.points]
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(NamedTuple):
     step: int
     ratio: float
     size: float | None
@@ -206,8 +206,8 @@ def _read_pool(
     """
     seen: dict[tuple[str, str], int] = {}
     for phase, rests in phases.items():
-        newest = rests[bisect_left(rests, counted_step, key=itemgetter(0)) :]
-        seen[phase] = sum(read(rest) is not None for _, rest in newest)
+        first = bisect_left(rests, counted_step, key=itemgetter(0))
+        seen[phase] = sum(read(rests[at][1]) is not None for at in range(first, len(rests)))
     least = max(1.0, _USUAL * max(seen.values(), default=0))
     usual = [phases[phase] for phase in sorted(seen) if seen[phase] >= least]
     if not usual:

@@ -15,7 +15,7 @@ from longpole_server.alerts.detectors.lag import (
 )
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.detectors.trends import measure_shift
-from longpole_server.alerts.history import History, StepPoint
+from longpole_server.alerts.history import History
 from longpole_server.alerts.inputs import measure_spread, read_figure, read_newest
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.analysis.stale_drops import (
@@ -79,7 +79,7 @@ class StalenessDrift:
         held_mean_ratio: The mean lag must be at so much of the bound as well: the oldest sample
             alone touches it in many healthy runs.
         baseline_skip, baseline_steps: First steps of the attempt that are left out, while buffers
-            fill, and those after them that are its own baseline.
+            fill, and those with a lag after them that are its own baseline.
         min_change: Versions above the baseline that count.
         change_ratio: The same as a part of the baseline.
         deviations: Of the baseline's own scatter.
@@ -105,7 +105,11 @@ class StalenessDrift:
         if run is None or newest is None or read_lag(newest, run) is None:
             return not_judgeable(_NOT_REPORTED, self.unit)
         lags = list_lags(history.steps[-_PAST_STEPS:], run)
-        recent = [lag for _, lag in lags[-self.held_steps :]]
+        if len(lags) < self.held_steps:
+            # Logged now and then.
+            lags = list_lags(history.steps, run)
+        lags = lags[-self.held_steps :]
+        recent = [lag for _, lag in lags]
         if len(recent) < self.held_steps:
             return not_judgeable(f"{len(recent)} of {self.held_steps} steps are known", self.unit)
         words = {"basis": basis_of(run), "side": find_side(history)}
@@ -114,7 +118,7 @@ class StalenessDrift:
             held = self._judge_held(recent, bound, words)
             if held is not None and held.firing:
                 return held
-        drift = self._judge_drift(history, recent, words)
+        drift = self._judge_drift(history, lags, words)
         if drift is None and held is not None:
             return held
         if drift is None:
@@ -147,14 +151,14 @@ class StalenessDrift:
         )
 
     def _judge_drift(
-        self, history: History, recent: Sequence[Lag], words: dict[str, str]
+        self, history: History, lags: Sequence[tuple[int, Lag]], words: dict[str, str]
     ) -> Judgement | None:
         """Judge the newest lags by those of the attempt's own steady beginning."""
-        before = [point for point in history.opening if not _is_recent(point, history, recent)]
-        opening = list_lags(before, history.run)[self.baseline_skip :][: self.baseline_steps]
+        recent = [lag for _, lag in lags]
+        opening = self._list_baseline(history, lags[0][0])
         # The mean says more than the oldest sample; both sides must have it.
-        by_mean = all(lag.mean is not None for lag in [*recent, *(lag for _, lag in opening)])
-        usual = _values([lag for _, lag in opening], by_mean=by_mean)
+        by_mean = all(lag.mean is not None for lag in [*recent, *opening])
+        usual = _values(opening, by_mean=by_mean)
         now = _values(recent, by_mean=by_mean)
         if len(usual) < self.baseline_steps or len(now) < len(recent):
             return None
@@ -178,11 +182,19 @@ class StalenessDrift:
             )
         return judgement
 
-
-def _is_recent(point: StepPoint, history: History, recent: Sequence[Lag]) -> bool:
-    """Tell whether a step is among those that are judged."""
-    steps = history.steps
-    return point.step.step >= steps[-min(len(recent), len(steps))].step.step
+    def _list_baseline(self, history: History, until_step: int) -> list[Lag]:
+        """Return the lags of the attempt's first steady steps, as far back as they are known."""
+        opening = history.opening or history.steps
+        first = history.run.first_step if history.run is not None else None
+        begun = opening[0].step.step if first is None else first
+        found = list_lags(opening, history.run)
+        if len(found) < self.baseline_skip + self.baseline_steps:
+            # Logged now and then: later steps are needed as well.
+            known = {step for step, _ in found}
+            every = list_lags(history.steps, history.run)
+            found += [each for each in every if each[0] not in known]
+        steady = [lag for step, lag in found if begun + self.baseline_skip <= step < until_step]
+        return steady[: self.baseline_steps]
 
 
 def _values(lags: Sequence[Lag], *, by_mean: bool) -> list[float]:

@@ -60,9 +60,20 @@ def _pair_up(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def measure_trend(
-    steps: Sequence[float], values: Sequence[float], confidence: float = 0.95
+    steps: Sequence[float],
+    values: Sequence[float],
+    confidence: float = 0.95,
+    memory: float = 0.0,
 ) -> Trend:
-    """Return the trend of a series of three points or more, in the order of time."""
+    """Return the trend of a series of three points or more, in the order of time.
+
+    Args:
+        steps: When.
+        values: The series.
+        confidence: Of the slope's interval.
+        memory: Correlation of a point with the one before, as it was before this series: so few
+            points tell theirs badly.
+    """
     x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if np.ptp(y) == 0:
         return Trend(0.0, 0.0, 0.0, 1.0, 0.0)
@@ -74,7 +85,7 @@ def measure_trend(
         slope=slope,
         slope_low=float(line.low_slope),
         tau=float(test.statistic),
-        p_value=_widen(float(test.pvalue), residuals, y),
+        p_value=_widen(float(test.pvalue), residuals, y, memory),
         rise=slope * float(x[-1] - x[0]),
     )
 
@@ -93,14 +104,21 @@ def adjust_holm(p_values: Mapping[_Key, float]) -> dict[_Key, float]:
     return adjusted
 
 
-def _widen(p_value: float, residuals: _Floats, values: _Floats) -> float:
+def measure_memory(values: Sequence[float]) -> float:
+    """Return the correlation of each value with the one before, 0 of values that do not change."""
+    left = np.asarray(values, dtype=np.float64) - np.mean(values)
+    power = float(left @ left)
+    return float(left[1:] @ left[:-1]) / power if power > 0 else 0.0
+
+
+def _widen(p_value: float, residuals: _Floats, values: _Floats, before: float) -> float:
     """Return the p-value of as many independent points as the series is worth."""
     total = float(np.var(values))
     left = residuals - residuals.mean()
     power = float(left @ left)
     if p_value >= 1.0 or power <= (1 - _STRAIGHT) * total * len(values):
         return p_value
-    memory = float(left[1:] @ left[:-1]) / power
+    memory = max(before, float(left[1:] @ left[:-1]) / power)
     if memory <= 0:
         return p_value
     inflation = min(_MAX_INFLATION, (1 + memory) / max(1e-9, 1 - memory))
