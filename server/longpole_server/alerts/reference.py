@@ -18,7 +18,8 @@ to date. How alerts are delivered, silenced and replayed: [alerts](alerts.md). `
 /api/v1/rules` of a running server says of each rule what it saw last and why it is quiet.
 
 `trend` rules are left out while a run warms up, after a resume, and in steps with a validation
-or a checkpoint; faults and exceeded bounds always count.
+or a checkpoint; faults and exceeded bounds always count. "For three steps" means three steps,
+one after the other, that report what the rule reads; those that do not are passed over.
 """
 _HEAD = "| rule | severity | fires when |\n|---|---|---|\n"
 
@@ -43,6 +44,9 @@ def _describe(rule: Rule) -> Iterator[str]:
         yield f"- **Thresholds:** {thresholds}"
     if rule.detector.reads:
         yield "- **Reads:** " + ", ".join(f"`{name}`" for name in rule.detector.reads)
+    if rule.yields_to:
+        tellers = " or ".join(f"`{rule_id}`" for rule_id in rule.yields_to)
+        yield f"- **Keeps still while** {tellers} tells of the same {rule.entity_kind} or its node."
     yield f"- **Cause:** {_fill(rule.cause)}"
     yield f"- **Look first:** {_fill(rule.first_look)}\n"
 

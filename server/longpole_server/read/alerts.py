@@ -45,6 +45,17 @@ SELECT * FROM (
 )
 ORDER BY decided_ns, alert_id
 """
+# What rules measured of what was wrong, newest last.
+_MEASURED_SINCE = """
+SELECT * FROM (
+    SELECT * FROM alert_events FINAL
+    WHERE decided_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+      AND kind IN ('pending', 'firing', 'seen', 'repeated')
+    ORDER BY decided_ns DESC
+    LIMIT 20000
+)
+ORDER BY decided_ns, alert_id
+"""
 _EVENTS_PAGE = """
 SELECT * FROM alert_events FINAL
 WHERE kind != 'seen'
@@ -332,6 +343,10 @@ class AlertReader:
     def list_events_since(self, since_ns: int) -> list[AlertEvent]:
         """Return what was decided since a time and all of what is not over, in order."""
         return self._list_events(_EVENTS_SINCE, {"since_ns": since_ns})
+
+    def list_measured_since(self, since_ns: int) -> list[AlertEvent]:
+        """Return what was decided since a time of conditions that were met, in order."""
+        return self._list_events(_MEASURED_SINCE, {"since_ns": since_ns})
 
     def list_events(self, run_id: str | None, limit: int, offset: int) -> list[AlertEvent]:
         """Return events of one or all runs, newest first, those that only count left out."""

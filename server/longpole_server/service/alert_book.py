@@ -32,6 +32,7 @@ _MAX_UNWRITTEN = 10_000
 _MAX_INPUTS = 50_000
 # Of rules of time the values that they saw last: half an hour, for pictures.
 _PAST_VALUES = 180
+_PAST_NS = 1_800 * 10**9
 _MAX_PASTS = 2_000
 
 _InputKey = tuple[str, str | None, str, str]
@@ -93,6 +94,7 @@ class StoredBook:
         self._rules = self._collect_rules()
         self._inputs: dict[_InputKey, RuleInput] = {}
         self._past: dict[_InputKey, deque[tuple[int, float]]] = {}
+        self._recall_past(reader.list_measured_since(now_ns() - _PAST_NS))
         self._unwritten: list[AlertEvent] = []
         self._held_seen: dict[str, AlertEvent] = {}
         self._seen_written_ns: dict[str, int] = {}
@@ -151,7 +153,7 @@ class StoredBook:
                 key = (rule_id, seen.run_id, seen.entity.kind, seen.entity.id)
                 self._inputs[key] = seen
                 if trigger == "time":
-                    self._remember(key, seen)
+                    self._remember(key, seen.ts_ns, seen.value)
             self._note_failures(found.failures)
             self._hold(found.events)
             if rules is not self._rules:
@@ -160,14 +162,22 @@ class StoredBook:
         self._write()
         return found.events
 
-    def _remember(self, key: _InputKey, seen: RuleInput) -> None:
+    def _recall_past(self, events: Sequence[AlertEvent]) -> None:
+        """Take up what rules of time saw before a restart, as far as their alerts' events say."""
+        of_time = {rule.rule_id for rule in self._rules if rule.trigger == "time"}
+        for event in events:
+            if event.rule in of_time:
+                key = (event.rule, event.run_id or None, event.entity_kind, event.entity_id)
+                self._remember(key, event.ts_ns, event.value)
+
+    def _remember(self, key: _InputKey, ts_ns: int, value: float | None) -> None:
         # What GPUs did is stored, and they are too many to be remembered here.
-        if seen.value is None or seen.entity.kind == GPU:
+        if value is None or key[2] == GPU:
             return
         if key not in self._past and len(self._past) >= _MAX_PASTS:
             del self._past[next(iter(self._past))]
         values = self._past.setdefault(key, deque(maxlen=_PAST_VALUES))
-        values.append((seen.ts_ns, seen.value))
+        values.append((ts_ns, value))
 
     def list_past(self, event: AlertEvent) -> list[tuple[int, float]]:
         """Return what the rule of an alert saw lately, by time: of rules of time, but for GPUs."""

@@ -188,11 +188,10 @@ class AlertDeliverer:
                 message_id, channel, due.attempt, outcome, error.message, "", now_ns, next_ns
             )
         except Exception as error:  # noqa: BLE001 - whatever a channel does, the others go on
-            # The text of a foreign error may hold a secret.
             self.num_failed += 1
             now_ns = self._now_ns()
             next_ns = self._outbox.plan_retry(due, None, now_ns)
-            text = f"the channel failed: {type(error).__name__}"
+            text = _say_kind(error)
             outcome = "failed" if next_ns is None else "retry"
             _logger.error("alert message %s to %s: %s", message_id, channel, text)
             return Delivery(message_id, channel, due.attempt, outcome, text, "", now_ns, next_ns)
@@ -272,7 +271,14 @@ def try_channel(channel: Channel, notice: Notice) -> ChannelTest:
         channel.send(notice)
     except DeliveryError as error:
         return ChannelTest(channel.name, channel.kind, error.message)
+    except Exception as error:  # noqa: BLE001 - whatever one channel does, the others are tried
+        return ChannelTest(channel.name, channel.kind, _say_kind(error))
     return ChannelTest(channel.name, channel.kind, None)
+
+
+def _say_kind(error: Exception) -> str:
+    """Name a foreign error without its text, which may hold a secret."""
+    return f"the channel failed: {type(error).__name__}"
 
 
 def make_sample(now_ns: int, base_url: str = "") -> Notice:

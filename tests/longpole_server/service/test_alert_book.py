@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from longpole_server.alerts.history import History
+from longpole_server.alerts.events import copy_event
+from longpole_server.alerts.history import History, Moment
 from longpole_server.alerts.rule import Judgement
 from longpole_server.alerts.user_rules import read_user_rule
 from longpole_server.errors import StoreError
@@ -145,3 +146,30 @@ def test_a_restart_between_steps_tells_nobody_twice(bench: ServiceBench, run_id:
         book.evaluate(script_history(run_id, values[:step]), "step")
     told = [event.event_id for event in heard if event.notify]
     assert len(told) == len(set(told)) == 5
+
+
+def test_what_a_rule_of_time_saw_is_known_after_a_restart(bench: ServiceBench, run_id: str):
+    rules = [make_rule(trigger="time"), make_rule(rule_id="of.steps")]
+    # Later than anything that others decided in the same store.
+    bench.clock.seconds += 86_400.0
+    book = StoredBook(bench.alert_store, bench.clock.now_ns, rules)
+    begin_s = bench.clock.seconds
+    for minute in range(5):
+        bench.clock.seconds = begin_s + 70.0 * minute
+        history = script_history(run_id, [2.0 + minute])
+        now_ns = bench.clock.now_ns()
+        at_minute = replace(history, moment=Moment(now_ns, book.next_decided_ns()))
+        book.evaluate(at_minute, "time")
+        book.evaluate(history, "step")
+    (alert,) = [
+        each for each in book.list_alerts() if (each.rule, each.run_id) == ("test.rule", run_id)
+    ]
+    event = copy_event(alert, "seen", alert.updated_ns, alert.updated_ns)
+    assert [value for _, value in book.list_past(event)] == [2.0, 3.0, 4.0, 5.0, 6.0]
+    book.flush()
+    again = StoredBook(bench.alert_store, bench.clock.now_ns, rules)
+    assert again.list_past(event) == book.list_past(event)
+    assert not again.list_past(replace(event, rule="of.steps"))
+    bench.clock.seconds += 3_600.0
+    late = StoredBook(bench.alert_store, bench.clock.now_ns, rules)
+    assert not late.list_past(event)

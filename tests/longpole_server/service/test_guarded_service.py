@@ -7,7 +7,9 @@ import pytest
 from longpole_server.errors import ForbiddenError, NotFoundError, ServerError
 from longpole_server.model.discovery import Registration, ScrapingAgent
 from longpole_server.model.principal import Principal
+from longpole_server.service.alert_service import AlertService
 from longpole_server.service.asking import Asker, asking_as, what_is_seen
+from longpole_server.service.guarded_alerts import GuardedAlerts
 from longpole_server.service.guarded_service import GuardedService
 from longpole_server.service.interface import Service
 from support.server_runs import RunScript, gpu_samples
@@ -181,3 +183,28 @@ def test_pages_are_those_who_send_for_all(guarded: GuardedService, principal: Pr
             guarded.list_scrape_targets(ScrapingAgent("node-1"))
         with pytest.raises(ForbiddenError):
             guarded.register_scrape_targets(Registration("job", (("10.0.0.7:80", {}),)))
+
+
+def ignore(
+    who: str, action: str, target: str = "", outcome: str = "done", address: str = ""
+) -> None:
+    """Write down nothing."""
+
+
+def test_who_may_read_hears_why_nothing_can_fire(bench: ServiceBench, guarded: GuardedService):
+    desk = bench.alert_desk
+    stuck = AlertService(
+        desk.book,
+        bench.alert_store.reader,
+        desk.histories,
+        desk.deliverer,
+        read_stuck_s=lambda: 185.0,
+    )
+    blind = GuardedAlerts(stuck, lambda run_id: run_id == SEEN, ignore)
+    for reader in (ONE, ALL, ADMIN):
+        with asking(reader):
+            assert guarded.alerts.explain_blindness() is None
+            said = blind.explain_blindness() or ""
+            assert said == "No rule has been judged for 3 min: what fires now is not known."
+    with asking(SENDER), pytest.raises(ForbiddenError):
+        blind.explain_blindness()

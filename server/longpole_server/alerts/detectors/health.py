@@ -17,6 +17,8 @@ _LIMITS = resolve_limits()
 # Newest steps that make the past of a figure.
 _PAST_STEPS = 60
 _KL_BASIS_KEYS = ("rl.kl.basis", "kl.basis", "kl_basis")
+# Steps by which it is known how long responses are.
+_LEAST_LENGTHS = 5
 _SPREAD = "spread of the advantages"
 _ADVANTAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -147,9 +149,17 @@ def _read_spread(point: StepPoint) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class LengthCollapsed:
-    """Mean response length near zero, or a small part of what it was at the start."""
+    """Mean response length near zero, or a small part of what it was at the start.
+
+    Attributes:
+        low_ratio: It must be below so much of the shortest of the first steps as well: where short
+            and long tasks take turns, a short one is no collapse.
+        gap: Newest steps that are left out of the first ones.
+    """
 
     fire_ratio: float = 0.25
+    low_ratio: float = 0.7
+    gap: int = 3
     fire: float = 4.0
     clear: float = 8.0
     unit: str = "tokens"
@@ -160,9 +170,12 @@ class LengthCollapsed:
         value = read_newest(history, "response_length_mean")
         if value is None:
             return not_judgeable("the response length is not reported", self.unit)
-        past = sorted(read_opening(history, "response_length_mean")[:20])
-        usual = past[len(past) // 2] if len(past) >= 5 else None
-        fire = max(self.fire, self.fire_ratio * usual if usual is not None else 0.0)
+        past = sorted(read_opening(history, "response_length_mean")[: -self.gap][:20])
+        usual, fire = None, self.fire
+        if len(past) >= _LEAST_LENGTHS:
+            # The shortest but one of twenty: a single step may have been anything.
+            usual, low = past[len(past) // 2], past[len(past) // 10]
+            fire = max(fire, min(self.fire_ratio * usual, self.low_ratio * low))
         clear = max(self.clear, 1.5 * fire)
         if usual is not None and usual <= clear:
             # Answers were never longer: short is what they are.

@@ -37,8 +37,7 @@ _GIVEN_BACK = 0.5
 _MIN_GIVEN_BACK = 0.03
 
 
-@dataclass(frozen=True, slots=True)
-class FloorPoint:
+class FloorPoint(NamedTuple):
     """The smallest that a pool held at rest in a step.
 
     Attributes:
