@@ -216,7 +216,7 @@ def _summarise(replica: str, series: _Series, seconds: float) -> EngineWindow:
         generated_tokens=series.total((*_GENERATED_LIVE, *_GENERATED_LATE)),
         prompt_tokens=series.total(_PROMPT),
         prefix_hit_ratio=None if hits is None or not queries else min(1.0, hits / queries),
-        idle_s=None if idle is None else seconds * float(idle.mean()),
+        idle_s=None if idle is None or not len(idle) else seconds * float(idle.mean()),
         recomputed_tokens=series.total(_RECOMPUTED),
         prefill_ratio=_part(series.total(_PREFILL_S), series.total(_DECODE_S)),
         kv_usage_idle_ratio=_kv_at_rest(series),

@@ -161,3 +161,12 @@ def test_where_scalars_alone_tell_gen_the_replicas_lanes_tell_when():
     ]
     windows = rollout_windows(step, separate_pools=False, spans=spans)
     assert windows == [(START + SECOND, START + 4 * SECOND)]
+
+
+def test_a_window_without_a_whole_bin_knows_nothing_of_idleness():
+    window = summarise(
+        bins_of("vllm:num_requests_running", [8.0]),
+        bins_of("vllm:num_requests_waiting", [0.0]),
+        seconds=0,
+    )
+    assert window.idle_s is None
