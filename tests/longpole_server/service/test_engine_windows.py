@@ -164,9 +164,10 @@ def test_where_scalars_alone_tell_gen_the_replicas_lanes_tell_when():
 
 
 def test_a_window_without_a_whole_bin_knows_nothing_of_idleness():
-    window = summarise(
-        bins_of("vllm:num_requests_running", [8.0]),
-        bins_of("vllm:num_requests_waiting", [0.0]),
-        seconds=0,
-    )
+    rows = [
+        *bins_of("vllm:num_requests_running", [8.0]),
+        *bins_of("vllm:num_requests_waiting", [0.0]),
+    ]
+    between = (START + SECOND // 4, START + SECOND // 2)
+    (window,) = summarise_engines(rows, [between], START, SECOND)
     assert window.idle_s is None
