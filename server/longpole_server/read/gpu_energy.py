@@ -4,14 +4,22 @@ from collections.abc import Mapping, Sequence
 
 from longpole_server.read.pool import ClientPool, make_rows
 
-# A moment is told by the sample before it, and the power of that.
+# A moment lies between two samples. The newest one has none after it yet: the power of the sample
+# before it tells what came since.
 _NEAR_NS = 3_000_000_000
 _NS_PER_S = 1e9
 # The primary key of `gpu_samples` begins with the ten minutes of a sample.
 _BUCKET_S = 600
 _BUCKET_NS = _BUCKET_S * 1_000_000_000
 _ENERGY = """
-SELECT gpu_uuid, moment, argMax(energy, at), argMax(power, at), max(at)
+SELECT
+    gpu_uuid,
+    moment,
+    argMaxIf(energy, at, at <= moment),
+    argMaxIf(power, at, at <= moment),
+    maxIf(at, at <= moment),
+    argMinOrNullIf(energy, at, at > moment),
+    minOrNullIf(at, at > moment)
 FROM (
     SELECT
         gpu_uuid,
@@ -19,7 +27,7 @@ FROM (
         toFloat64(energy_joules) AS energy,
         toFloat64(power_watts) AS power,
         arrayJoin(
-            arrayFilter(each -> at <= each AND at > each - {near_ns:Int64}, {moments:Array(Int64)})
+            arrayFilter(each -> abs(each - at) < {near_ns:Int64}, {moments:Array(Int64)})
         ) AS moment
     FROM gpu_samples
     WHERE toStartOfTenMinutes(ts_ns) IN (
@@ -32,16 +40,19 @@ FROM (
       AND energy_joules IS NOT NULL
 )
 GROUP BY gpu_uuid, moment
+HAVING countIf(at <= moment) > 0
 """
 
 
 def read_energy(
     pool: ClientPool, gpu_uuids: Sequence[str], moments_ns: Sequence[int]
 ) -> Mapping[tuple[str, int], float]:
-    """Return joules by GPU and moment; moments without a sample within 3 s are left out.
+    """Return joules by GPU and moment; moments without a sample in the 3 s before are left out.
 
-    Only differences mean something: each driver counts from its own beginning. Moments that lie
-    far apart cost what is stored near them, not what lies between.
+    Between two samples they grow evenly, so that a stage that is shorter than the time between
+    two samples gets its part and no more. Only differences mean something: each driver counts
+    from its own beginning. Moments that lie far apart cost what is stored near them, not what
+    lies between.
     """
     if not gpu_uuids or not moments_ns:
         return {}
@@ -53,13 +64,20 @@ def read_energy(
             {
                 near_ns // _BUCKET_NS * _BUCKET_S
                 for moment_ns in moments_ns
-                for near_ns in (moment_ns - _NEAR_NS, moment_ns)
+                for near_ns in (moment_ns - _NEAR_NS, moment_ns, moment_ns + _NEAR_NS)
             }
         ),
         "first_ns": min(moments_ns) - _NEAR_NS,
-        "last_ns": max(moments_ns),
+        "last_ns": max(moments_ns) + _NEAR_NS,
     }
     found: dict[tuple[str, int], float] = {}
-    for uuid, moment, joules, watts, at_ns in make_rows(pool.query(_ENERGY, parameters)):
-        found[uuid, moment] = joules + (watts or 0.0) * (moment - at_ns) / _NS_PER_S
+    for uuid, moment, joules, watts, at_ns, next_joules, next_ns in make_rows(
+        pool.query(_ENERGY, parameters)
+    ):
+        since_ns = moment - at_ns
+        if next_joules is not None and next_joules >= joules:
+            grown = (next_joules - joules) * since_ns / (next_ns - at_ns)
+        else:
+            grown = (watts or 0.0) * since_ns / _NS_PER_S
+        found[uuid, moment] = joules + grown
     return found
