@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
@@ -34,6 +35,57 @@ class Run:
     "torch/utils/tensorboard/writer.py": """
 class SummaryWriter:
     def add_scalar(self, tag, scalar_value, global_step=None, walltime=None): pass
+    def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None): pass
+""",
+    "mlflow/tracking/client.py": """
+class MlflowClient:
+    def log_metric(self, run_id, key, value, timestamp=None, step=None): pass
+    def log_batch(self, run_id, metrics=(), params=(), tags=()): pass
+""",
+    "swanlab/sdk/internal/run.py": """
+class Run:
+    def log(self, data, step=None): pass
+""",
+    "trackio/run.py": """
+class Run:
+    def log(self, metrics, step=None): pass
+""",
+    "slime/utils/tracking_utils.py": """
+def log(args, metrics, step_key): pass
+""",
+    "openrlhf/trainer/ppo_trainer.py": """
+class PPOTrainer:
+    args = None
+    def save_logs_and_checkpoints(self, global_step, logs_dict=None, client_states=None): pass
+""",
+    "nemo_rl/utils/logger.py": """
+class Logger:
+    def __init__(self, cfg): pass
+    def log_metrics(self, metrics, step, prefix="", step_metric=None, step_finished=False): pass
+""",
+    "areal/utils/stats_logger.py": """
+class StatsLogger:
+    config = None
+    def commit(self, epoch, step, global_step, data): pass
+""",
+    "roll/utils/tracking.py": """
+class Tracker:
+    def log(self, values, step, **kwargs): pass
+def create_tracker(tracker_name, config, **kwargs):
+    return Tracker()
+""",
+    "skyrl/train/utils/tracking.py": """
+class Tracking:
+    def __init__(self, project_name, experiment_name): pass
+    def log(self, data, step, commit=False): pass
+""",
+    "skyrl/train/utils/utils.py": """
+class Timer:
+    def __init__(self, message, update_dict=None):
+        self.message, self.update_dict = message, update_dict
+    def __enter__(self):
+        return self
+    def __exit__(self, kind, error, traceback): pass
 """,
 }
 # (what, call, calls a round, what one call counts as)
@@ -64,6 +116,99 @@ def build_logger_cases(*, has_hook: bool) -> Iterator[Case]:
     writer = load("torch.utils.tensorboard.writer")["SummaryWriter"]()
     yield "wandb: metric of 100 logged", lambda: run.log(METRICS, step=3), 20, len(METRICS)
     yield "TensorBoard: add_scalar", lambda: writer.add_scalar("loss", 0.5, 3), 1000, 1
+
+
+def build_tracker_cases(*, has_hook: bool) -> Iterator[Case]:
+    import longpole
+
+    if has_hook:
+        longpole.autolog()
+        longpole.init("bench/hooks")
+    mlflow = load("mlflow.tracking.client")["MlflowClient"]()
+    metrics = [SimpleNamespace(key=name, value=value, step=3) for name, value in METRICS.items()]
+    swanlab, trackio = load("swanlab.sdk.internal.run")["Run"](), load("trackio.run")["Run"]()
+    number = len(METRICS)
+    yield "MLflow: metric of 100 logged", lambda: mlflow.log_batch("r", metrics), 20, number
+    yield "swanlab: metric of 100 logged", lambda: swanlab.log(METRICS, step=3), 20, number
+    yield "trackio: metric of 100 logged", lambda: trackio.log(METRICS, step=3), 20, number
+
+
+def build_framework_cases(name: str, *, has_hook: bool) -> Iterator[Case]:
+    """Yield what one framework logs: it speaks for its process."""
+    import longpole
+
+    if has_hook:
+        longpole.autolog()
+        longpole.init("bench/hooks")
+    call = FRAMEWORK_CALLS[name]()
+    yield f"{name}: metric of 100 logged", call, 20, len(METRICS)
+
+
+def prepare_slime() -> Callable[[], object]:
+    log = load("slime.utils.tracking_utils")
+    metrics = {**METRICS, "rollout/step": 3}
+    return lambda: log["log"](None, metrics, "rollout/step")
+
+
+def prepare_openrlhf() -> Callable[[], object]:
+    trainer = load("openrlhf.trainer.ppo_trainer")["PPOTrainer"]()
+    return lambda: trainer.save_logs_and_checkpoints(3, METRICS)
+
+
+def prepare_nemo_rl() -> Callable[[], object]:
+    logger = load("nemo_rl.utils.logger")["Logger"]({})
+    return lambda: logger.log_metrics(METRICS, 3, prefix="train")
+
+
+def prepare_areal() -> Callable[[], object]:
+    logger = load("areal.utils.stats_logger")["StatsLogger"]()
+    return lambda: logger.commit(0, 3, 3, [METRICS])
+
+
+def prepare_roll() -> Callable[[], object]:
+    tracker = load("roll.utils.tracking")["create_tracker"](None, {})
+    return lambda: tracker.log(values=METRICS, step=3)
+
+
+FRAMEWORK_CALLS: dict[str, Callable[[], Callable[[], object]]] = {
+    "slime": prepare_slime,
+    "OpenRLHF": prepare_openrlhf,
+    "NeMo-RL": prepare_nemo_rl,
+    "AReaL": prepare_areal,
+    "ROLL": prepare_roll,
+}
+
+
+class SkyRlTrainer:
+    """SkyRL's trainer, as far as its timers look at it."""
+
+    global_step = 1
+
+    def __init__(self, timer: Callable[..., AbstractContextManager[object]]) -> None:
+        self._timer = timer
+        self._timings: dict[str, float] = {}
+
+    def time(self, name: str) -> None:
+        with self._timer(name, self._timings):
+            pass
+
+
+def build_skyrl_cases(*, has_hook: bool) -> Iterator[Case]:
+    import longpole
+
+    if has_hook:
+        longpole.autolog()
+        longpole.init("bench/hooks")
+    tracking = load("skyrl.train.utils.tracking")["Tracking"]("bench", "skyrl")
+    trainer = SkyRlTrainer(load("skyrl.train.utils.utils")["Timer"])
+    yield "SkyRL: stage's timer", lambda: trainer.time("generate"), 300, 1
+    yield "SkyRL: step's timer", lambda: trainer.time("step"), 300, 1
+    yield (
+        "SkyRL: metric of 100 logged",
+        lambda: tracking.log(METRICS, step=3),
+        20,
+        len(METRICS),
+    )
 
 
 class ProfilingContext:
@@ -142,6 +287,9 @@ def build_verl_cases(*, has_hook: bool) -> Iterator[Case]:
 
 BUILDERS: dict[str, Callable[..., Iterator[Case]]] = {
     "loggers": build_logger_cases,
+    "trackers": build_tracker_cases,
+    **{name: partial(build_framework_cases, name) for name in FRAMEWORK_CALLS},
+    "skyrl": build_skyrl_cases,
     "trl": build_trl_cases,
     "verl": build_verl_cases,
 }

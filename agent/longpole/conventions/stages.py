@@ -204,6 +204,8 @@ STAGE_ALIASES: Mapping[str, str] = MappingProxyType(
         "switch_wait": TRAINER_WAIT,
         "exposed_generation": TRAINER_WAIT,
         "train_wait": TRAINER_WAIT,
+        "trainer_waiting_for_data": TRAINER_WAIT,
+        "trainer_idle_waiting_for_inference": TRAINER_WAIT,
         "wait_for_policy": ROLLOUT_WAIT,
     }
 )

@@ -17,16 +17,25 @@ _BY_LOCATION = "ray_object_store_memory"
 _SPILLING = "ray_spill_manager_objects_bytes"
 _KILLED = "ray_memory_manager_worker_eviction"
 _UNIQUE = ("ray_component_uss_bytes", "ray_component_uss_mb")
-_WANTED = (_USED, _AVAILABLE, _BY_LOCATION, _SPILLING, _KILLED, *_UNIQUE)
+# SkyRL's trainer exports what it does through Ray: 1 for the phase that goes on.
+_PHASE = "ray_skyrl_training_phase"
+_WANTED = (_USED, _AVAILABLE, _BY_LOCATION, _SPILLING, _KILLED, *_UNIQUE, _PHASE)
 _BYTES_PER_MB = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """One page, by metric of the vocabulary; and private bytes by a component's title."""
+    """One page.
+
+    Attributes:
+        values: By metric of the vocabulary.
+        components: Private bytes by a component's title.
+        phase: What SkyRL's trainer does, "" where none says so or several do.
+    """
 
     values: Mapping[str, float]
     components: Mapping[str, float]
+    phase: str = ""
 
 
 KIND_OF_METRIC: Mapping[str, tuple[str, Kind]] = {
@@ -44,8 +53,11 @@ def read_store(text: str) -> StoreState:
     """Return what a page says; what it does not say is left out."""
     found: dict[str, float] = {}
     components: dict[str, float] = {}
+    phases: set[str] = set()
     for sample in _read_wanted(text):
         labels = dict(sample.labels)
+        if sample.name == _PHASE and sample.value == 1.0:
+            phases.add(labels.get("phase", ""))
         key = _name(sample.name, labels)
         if key is not None:
             found[key] = found.get(key, 0.0) + sample.value
@@ -58,7 +70,7 @@ def read_store(text: str) -> StoreState:
         found[gpus.RAY_STORE_USED] = used
         if available is not None:
             found[gpus.RAY_STORE_LIMIT] = used + available
-    return StoreState(found, components)
+    return StoreState(found, components, phases.pop() if len(phases) == 1 else "")
 
 
 def _read_wanted(text: str) -> Iterator[Sample]:

@@ -24,6 +24,8 @@ _MAX_WATCHED = 256
 _IDLE = f"{PREFIX}IDLE"
 # Of a component's processes together, which the page does not tell apart.
 _NO_PID = 0
+# SkyRL's trainer, whose page says what it does as a title of a worker would.
+_SKYRL = f"{PREFIX}SkyRL"
 
 SendLanes = Callable[[Sequence[TitleLane]], None]
 
@@ -60,6 +62,7 @@ class RaySource:
         self._scan = Timer()
         self._anew = Timer()
         self._watch = TitleWatch()
+        self._trainer: Worker | None = None
         self._failing: dict[str, str] = {}
 
     def sample(self, ts_ns: int) -> Sequence[Point]:
@@ -69,7 +72,8 @@ class RaySource:
             points = self._look_around(ts_ns)
         elif self._found.workers:
             self._found = replace(self._found, workers=tuple(map(self._look_at, self._busy())))
-        ended = list(self._watch.look(self._found.workers, ts_ns))
+        trainer = () if self._trainer is None else (self._trainer,)
+        ended = list(self._watch.look((*self._found.workers, *trainer), ts_ns))
         if ended:
             self._send_lanes(ended)
         return points
@@ -85,8 +89,10 @@ class RaySource:
         has_ray = bool(self._found.raylets or self._found.workers or self._static_pages)
         self._scan.set(ts_ns, self._scan_every_ns if has_ray else _RARELY_NS)
         if not has_ray:
+            self._trainer = None
             return []
         states = self._read_pages()
+        self._trainer = _find_trainer(states, self._found.workers)
         points = _sum_up(states, ts_ns)
         if self._found.workers:
             return [*points, *self._measure_workers(ts_ns)]
@@ -151,6 +157,15 @@ def _sum_up(states: Sequence[StoreState], ts_ns: int) -> list[Point]:
         Point(metric, *KIND_OF_METRIC[metric], ts_ns, int(value))
         for metric, value in totals.items()
     ]
+
+
+def _find_trainer(states: Sequence[StoreState], workers: Sequence[Worker]) -> Worker | None:
+    """Return SkyRL's trainer with its phase, if the workers of this node have one job."""
+    phases = {state.phase for state in states if state.phase}
+    jobs = {worker.job for worker in workers if worker.job}
+    if len(phases) != 1 or len(jobs) != 1:
+        return None
+    return Worker(_NO_PID, f"{_SKYRL}.{phases.pop()}", jobs.pop())
 
 
 def _tell_components(states: Sequence[StoreState], ts_ns: int) -> list[Point]:

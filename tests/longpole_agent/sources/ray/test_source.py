@@ -106,6 +106,24 @@ def test_a_page_that_cannot_be_had_is_said_once(
     assert caplog.text.count("cannot be read: connection refused") == 1
 
 
+def test_phases_of_skyrls_trainer_are_windows(bench: Bench) -> None:
+    bench.node.add_raylet(7, 8080)
+    bench.node.add_worker(20, "ray::skyrl_entrypoint", JOB)
+    phases = ("wait_for_generation_buffer", "sync_weights", "run_training")
+    for index, now in enumerate((*phases, "none")):
+        bench.pages["127.0.0.1:8080"] = "".join(
+            f'ray_skyrl_training_phase{{phase="{phase}",WorkerId="aa"}} {float(phase == now)}\n'
+            for phase in phases
+        )
+        bench.sample(10 * index)
+    # What training holds is not told apart: no stage.
+    assert bench.told() == [
+        (0, "ray::SkyRL.wait_for_generation_buffer", 0, 10),
+        (0, "ray::SkyRL.sync_weights", 10, 20),
+    ]
+    assert {lane.job.rpartition("/")[2] for lane in bench.lanes} == {"01000000"}
+
+
 def test_what_workers_hold_for_themselves(bench: Bench) -> None:
     bench.node.add_raylet(7)
     bench.node.add_worker(20, "ray::TaskRunner.run", JOB, private_pages=1000)
