@@ -118,9 +118,11 @@ def _log_mlflow(
 def _log_mlflow_batch(
     client: object, _count: object, run_id: object, metrics: Any = (), *_: object, **__: object
 ) -> None:
-    run = _MlflowRun(client, run_id)
+    by_step: dict[object, dict[str, object]] = {}
     for metric in metrics or ():
-        _record(run, {str(metric.key): metric.value}, getattr(metric, "step", None))
+        by_step.setdefault(metric.step, {})[metric.key] = metric.value
+    for step, scalars in by_step.items():
+        _record(_MlflowRun(client, run_id), scalars, step)
 
 
 class _MlflowRun:

@@ -52,6 +52,7 @@ _VLLM_FIELDS: Mapping[str, _Field] = {
     "Swapped": _Field("vllm:num_requests_swapped", "reqs"),
     "Preemptions": _Field(PREEMPTIONS, ""),
     "GPU KV cache usage": _Field("vllm:kv_cache_usage_perc", "%", 0.01),
+    "KV cache usage": _Field("vllm:kv_cache_usage_perc", "%", 0.01),
     "Prefix cache hit rate": _Field("vllm:prefix_cache_hit_rate", "%", 0.01),
 }
 _VLLM_FIELD = re.compile(r"([A-Z][A-Za-z ]*): ([\d.]+) ?(tokens/s|reqs|%)?(?=[,.\s]|$)")

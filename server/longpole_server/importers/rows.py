@@ -1,8 +1,9 @@
 r"""Physical lines without what Ray, terminals and containers put around them.
 
 `\x1b[36m(TrainActor pid=7, ip=10.0.0.1)\x1b[0m text [repeated 3x across cluster]` is `text`, sent
-by `TrainActor pid=7, ip=10.0.0.1`: several processes' lines interleave in one log, and what one of
-them prints over several lines is told from the others' by its sender.
+by `TrainActor pid=7, ip=10.0.0.1`, and `[default0]:text` by `default0`: several processes' lines
+interleave in one log, and what one of them prints over several lines is told from the others' by
+its sender.
 """
 
 import calendar
@@ -15,6 +16,17 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
 # containerd and CRI-O: `2026-11-29T16:42:00.123456789Z stdout P text`, P for a part of a line.
 _CONTAINER = re.compile(r"^\d{4}-\S+ (?:stdout|stderr) [PF] ")
+# `kubectl logs --timestamps`.
+_TIMESTAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z ")
+# What launchers of several tasks put before each line: srun's `--label`, torchrun's `--tee`, ranks,
+# compose, `kubectl logs --prefix`; DeepSpeed's name of the node, known by what follows.
+_TASK = (
+    r"(?:\s{0,4}\d{1,5}: |\[(?:default|rank)\d{1,5}\]:? ?|[\w.-]{1,80}-\d{1,5} +\| "
+    r"|\[pod/[^\]\s]{1,200}\] )"
+)
+# What may stand before a line's own text.
+PREFIX = rf"^(?:\d{{4}}-\d\d-\d\dT[\d:.]+Z (?:std(?:out|err) [PF] )?)?{_TASK}?"
+_LAUNCHER = re.compile(rf"^{_TASK}" + r"|^[\w.-]{0,40}\d[\w.-]{0,40}: (?=\{['\"])")
 _RAY = re.compile(r"^\(([^()]{0,160}?pid=\d+[^()]{0,80})\) ?")
 _BAR_BEFORE = re.compile(r"^.*?\d+%\|.*?\|\s*\d+/\d+ \[[^\]]*\]\s*(?=\S)")
 # `2026-11-29 16:42:00.871`, `2026-11-29T16:42:00`, `20261129-16:42:00.338`.
@@ -31,7 +43,7 @@ class Row:
     """One physical line.
 
     Attributes:
-        sender: The process that Ray names, "" where it names none.
+        sender: The process that Ray or a launcher names, "" where none does.
         ended: A line end followed.
     """
 
@@ -51,6 +63,12 @@ def clean_row(raw: bytes) -> Row:
     if " std" in text and (container := _CONTAINER.match(text)):
         text = text[container.end() :]
     sender = ""
+    if text[4:5] == "-" and (stamp := _TIMESTAMP.match(text)):
+        text = text[stamp.end() :]
+    if launcher := _LAUNCHER.match(text):
+        # Lines of several tasks interleave.
+        sender = launcher[0].strip(" :|[]")
+        text = text[launcher.end() :]
     if text.startswith("(") and (ray := _RAY.match(text)):
         sender = ray[1]
         text = text[ray.end() :]

@@ -12,13 +12,14 @@ from longpole_server.importers.dict_console import Head, Printed, read_printed
 from longpole_server.importers.elapsed import ElapsedClock
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
 from longpole_server.importers.prime_rl import read_clock
+from longpole_server.importers.rows import PREFIX
 
 NEEDLES = (b"'reward", b"'step_time'", b"'completions/")
 _HEAD = re.compile(r"^\s*\{(?=['\"][\w/]+['\"]: )")
 _KEYS = re.compile(r"'(?:reward|rewards/[^']*|step_time|completions/mean_length)': ")
 # The bar of transformers has no description before it.
 _BAR = re.compile(
-    rb"(?:^|\r)\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
+    PREFIX.encode() + rb"\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
 )
 _SWIFT_STEP = re.compile(rb"'global_step/max_steps': '(\d{1,10})/\d{1,10}'")
 _SWIFT_CLOCK = re.compile(rb"'elapsed_time': '([^']{1,40})'")
@@ -116,7 +117,7 @@ class _BarWatch:
 
     def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         for raw in lines:
-            if b"%|" in raw and (bar := _BAR.search(raw)):
+            if b"%|" in raw and (bar := _BAR.match(raw)):
                 step, total, hours, minutes, seconds = (int(part or 0) for part in bar.groups())
                 # An evaluation has a bar of its own, with fewer steps.
                 if total >= self._total:

@@ -280,6 +280,35 @@ class TestOpenInstruct:
         assert found == {"trainer_wait": 35.0, "update_actor": 20.0}
 
 
+LAUNCHED = (
+    *("0: {}", " 0: {}", "[default0]:{}", "[rank0]: {}", "trainer-1  | {}"),
+    *("[pod/train-abc/trainer] {}", "2026-11-29T16:42:00.123456789Z {}"),
+)
+LAUNCHER_IDS = ("srun", "srun of many", "torchrun", "rank", "compose", "kubectl", "kubectl times")
+
+
+@pytest.mark.parametrize("launched", LAUNCHED, ids=LAUNCHER_IDS)
+def test_what_launchers_put_before_each_line_is_no_part_of_it(launched: str) -> None:
+    bar = TestTrl.BAR.format(step=7, elapsed="01:00")
+    record = "{'loss': '0.1', 'reward': '0.5', 'num_tokens': '100', 'step_time': '20.5'}\n"
+    nemo = "==================== Step 3/100 ====================\n  • Total step time: 66.55s\n"
+    skyrl = (
+        "2026-11-29 16:42:00.871 | INFO | skyrl.train.utils.tracking:log:189 - Step 1:\n"
+        "{'timing/generate': '41.2',\n 'timing/step': '70.1'}\n"
+    )
+    for text, expected in ((bar + record, (7, 20.5)), (nemo, (3, 66.55)), (skyrl, (1, 70.1))):
+        lines = (launched.format(line) for line in text.splitlines(keepends=True))
+        # Another task prints in between.
+        assert seconds_of(read("9: other\n".join(lines))) == [expected]
+
+
+def test_the_node_that_deepspeed_puts_before_a_record_is_no_part_of_it() -> None:
+    record = "10.0.0.1: {'loss': 0.1, 'reward': 0.5, 'step_time': 20.5}\n"
+    assert seconds_of(read(record)) == [(1, 20.5)]
+    tagged = 'metrics_tag: {"step": 3, "metrics": {"time/step_train": 20.0}}\n'
+    assert seconds_of(read(tagged)) == [(3, 20.0)]
+
+
 def test_slimes_rollouts_alone_are_no_steps() -> None:
     text = (
         "(RolloutManager pid=18) [2026-04-15 07:57:53] rollout.py:1193 - perf 0: "
