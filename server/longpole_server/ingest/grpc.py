@@ -130,6 +130,7 @@ def _create_export(
             await _abort(context, UNAUTHENTICATED)
             return b""
         check = functools.partial(_check, admission, sender, signal)
+        refusal: Refusal | None = None
         try:
             if is_quick(message, sender) and not is_compressed(message):
                 body = _decode(signal, message, limits.max_request_bytes, check)
@@ -140,7 +141,10 @@ def _create_export(
             batch_id = metadata.get(HEADER_BATCH_ID)
             await pipeline.accept_async(signal, body, batch_id, _name_peer(context))
         except ServerError as error:
-            await _abort(context, refuse(error))
+            refusal = refuse(error)
+        # Not while the error is at hand: gRPC keeps it then, and with it what could not be read.
+        if refusal is not None:
+            await _abort(context, refusal)
         # An empty message is the answer to full success: `partial_success` stays unset.
         return b""
 
