@@ -1,8 +1,11 @@
 import asyncio
+import gc
 import gzip
 import socket
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import grpc
 import grpc.aio
@@ -10,7 +13,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from longpole_server.errors import ConfigError
+from longpole_server.errors import BusyError, ConfigError
 from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.ingest.limits import OtlpLimits
@@ -223,3 +226,33 @@ def read_status(error: grpc.aio.AioRpcError) -> Status:
     details = dict(error.trailing_metadata())["grpc-status-details-bin"]
     assert isinstance(details, bytes)
     return Status.FromString(details)
+
+
+class Large:
+    """Stands for a body that could not be read."""
+
+
+def test_what_is_refused_leaves_memory() -> None:
+    kept: list[weakref.ref[Large]] = []
+
+    class Refusing:
+        async def accept_async(self, *_: object) -> None:
+            body = Large()
+            kept.append(weakref.ref(body))
+            # The error knows this frame.
+            raise BusyError("not now")
+
+    async def check(call: Call) -> None:
+        gc.disable()
+        try:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call()
+            for _ in range(100):
+                await asyncio.sleep(0.01)
+                if kept[0]() is None:
+                    return
+            raise AssertionError("it is kept")
+        finally:
+            gc.enable()
+
+    run(cast("Pipeline", Refusing()), check)
