@@ -192,31 +192,42 @@ WHERE host IN {ids:Array(String)}
 GROUP BY host, minute
 ORDER BY minute, host
 """
+# Samples of the last minute. Where a clock was ahead and is right again, others stay the newest.
+_FRESH = "(ts_ns <= now64(9, 'UTC') AND ts_ns > now64(9, 'UTC') - toIntervalMinute(1))"
 # How agents do: the newest of what they say, and what they dropped in the last minutes.
 _AGENTS = """
 SELECT
     host,
-    argMax(toFloat64(spool_used_ratio), ts_ns),
-    argMax(toFloat64(disk_used_ratio), ts_ns),
-    greatest(argMax(agent_dropped_total, ts_ns) - min(agent_dropped_total), 0),
-    argMax(toFloat64(clock_offset_s), ts_ns)
+    argMax(toFloat64(spool_used_ratio), ($fresh, ts_ns)),
+    argMax(toFloat64(disk_used_ratio), ($fresh, ts_ns)),
+    greatest(argMax(agent_dropped_total, ($fresh, ts_ns)) - min(agent_dropped_total), 0),
+    argMax(toFloat64(clock_offset_s), ($fresh, ts_ns))
 FROM host_samples
 WHERE (empty({hosts:Array(String)}) OR host IN {hosts:Array(String)})
   AND ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
   AND toStartOfHour(ts_ns) >= toStartOfHour(fromUnixTimestamp64Nano({since_ns:Int64}))
 GROUP BY host
 HAVING max(spool_used_ratio) IS NOT NULL
-"""
+""".replace("$fresh", _FRESH)
+# What a node's agent says of its clock decides which of its samples is the newest.
 _HOSTS = """
 SELECT host, toUnixTimestamp64Nano(max(newest)) FROM (
     SELECT host, max(ts_ns) AS newest FROM gpu_latest
     WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64}) GROUP BY host
     UNION ALL
-    SELECT host, max(ts_ns) AS newest FROM host_samples
+    SELECT
+        host,
+        if(
+            countIf($fresh AND clock_offset_s IS NOT NULL) > 0
+                AND abs(ifNull(argMaxIf(clock_offset_s, ts_ns, $fresh), 0)) < 5,
+            maxIf(ts_ns, $fresh),
+            max(ts_ns)
+        ) AS newest
+    FROM host_samples
     WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64}) GROUP BY host
 )
 GROUP BY host
-"""
+""".replace("$fresh", _FRESH)
 _THROTTLE_MASK = sum(THROTTLE_REASONS)
 
 

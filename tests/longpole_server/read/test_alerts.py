@@ -1,3 +1,4 @@
+import time
 from dataclasses import fields, replace
 
 import pytest
@@ -218,3 +219,25 @@ def test_what_drivers_and_agents_say_of_trouble(opened: OpenedStore, reader: Ale
     assert [row.xid for row in gpus if row.xid] == [79]
     seen = reader.list_host_minutes(["n2"], (at(0), at(120)))
     assert max(row.newest_ns for row in seen) == at(41)
+
+
+def test_a_clock_that_was_ahead_and_is_right_again(opened: OpenedStore, reader: AlertReader):
+    now_ns = time.time_ns()
+    hour_ns = 3_600 * S
+    ahead = [
+        HostSample(host, now_ns + hour_ns + second * S, clock_offset_s=3600.0)
+        for host in ("mended", "ahead")
+        for second in range(20)
+    ]
+    right = [
+        HostSample("mended", now_ns - 20 * S, clock_offset_s=0.25, spool_used_ratio=0.5),
+        HostSample("mended", now_ns - 5 * S, cpu_utilization_ratio=0.5),
+    ]
+    # What a wrong clock said an hour ago is of now by this one.
+    passed = [HostSample("ahead", now_ns - 5 * S, clock_offset_s=3600.0)]
+    opened.writer.write(Records(host_samples=[*ahead, *right, *passed]), "clocks")
+    hosts = reader.list_hosts(now_ns - 24 * hour_ns)
+    assert hosts["mended"] == now_ns - 5 * S
+    assert hosts["ahead"] == now_ns + hour_ns + 19 * S
+    agents = reader.read_agents(now_ns - 24 * hour_ns, ["mended"])
+    assert agents["mended"].clock_ahead_s == 0.25

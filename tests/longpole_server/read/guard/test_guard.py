@@ -62,6 +62,16 @@ def ask(queries: FreeQueries, sql: str, **parameters: str) -> str:
         'SHOW TABLES FROM "longpole"',
         "SHOW TABLES LIKE 'gpu%'",
         'DESC TABLE "longpole"."steps"',
+        (
+            "SELECT DISTINCT arrayJoin(ResourceAttributes.keys) as keys"
+            ' FROM "longpole"."otel_traces" LIMIT 1000'
+        ),
+        (
+            "SELECT name, is_aggregate, case_insensitive, alias_to, origin, description, syntax,"
+            " arguments, returned_value, examples, categories FROM system.functions LIMIT 10000"
+        ),
+        "SELECT name, type, table FROM system.columns",
+        "SELECT timezone()",
         "DESCRIBE (SELECT 1)",
         "SHOW CREATE TABLE steps",
         "EXISTS TABLE longpole.steps",
@@ -207,6 +217,10 @@ def test_a_parameter_cannot_name_what_the_query_may_not(queries: FreeQueries):
         "SELECT 1 INTO OUTFILE '$out'",
         "SELECT 1 INTO OUTFILE '$out' FORMAT TSV",
         "SELECT 1 SETTINGS max_threads = 1",
+        (
+            "SELECT 1 FROM steps SETTINGS"
+            " additional_table_filters = {'steps': 'file('$secret') != '''}"
+        ),
         "SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)",
         "SELECT 1 FORMAT Template",
         "SELECT file('$secret')",
