@@ -314,16 +314,26 @@ class Pipeline:
     def _normalize_neighbours(
         self, signal: Signal, entries: Sequence[JournalEntry], records: Records
     ) -> None:
-        requests = [(entry.body, entry.received_ns) for entry in entries]
+        if self._normalize_together(signal, entries, records):
+            return
+        for entry in entries:
+            # What stopped all of them together may concern one.
+            if len(entries) == 1 or not self._normalize_together(signal, [entry], records):
+                self._normalize_entry(entry, records)
+
+    def _normalize_together(
+        self, signal: Signal, entries: Sequence[JournalEntry], records: Records
+    ) -> bool:
         together = Records()
         try:
-            if self._normalizer.normalize_many(signal, requests, together):
-                records.extend(together)
-                return
+            requests = [(entry.body, entry.received_ns) for entry in entries]
+            if not self._normalizer.normalize_many(signal, requests, together):
+                return False
         except Exception:  # noqa: BLE001 - what cannot be read together may be one by one
             _log.exception("%d requests cannot be read together", len(entries))
-        for entry in entries:
-            self._normalize_entry(entry, records)
+            return False
+        records.extend(together)
+        return True
 
     def _normalize_entry(self, entry: JournalEntry, records: Records) -> None:
         try:

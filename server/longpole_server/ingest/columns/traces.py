@@ -10,6 +10,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
+from longpole_server.ingest.columns.engine_requests import find_requests, read_requests
 from longpole_server.ingest.columns.meaning import (
     KIND_OF_CODE,
     NO_KIND,
@@ -25,6 +26,7 @@ from longpole_server.ingest.columns.wire import Ints, UnfitError
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, LoopSeen, Moments
+from longpole_server.ingest.normalize.engine_spans import EngineRequest
 from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.sender import Sender, SenderCache
@@ -49,6 +51,7 @@ class _Read:
     windows: dict[int, tuple[SpanKind, SpanFact]]
     raw: RowBlock
     samples: Samples
+    requests: Sequence[EngineRequest]
     num_refused: int
 
 
@@ -104,6 +107,8 @@ class TraceColumnReader:
             raise UnfitError(str(error)) from error
         self.num_refused += read.num_refused
         into.blocks.append(read.raw)
+        for request in read.requests:
+            self._links.engines.add(request, into)
         attempts: list[Attempt | None] = []
         for number, group in enumerate(read.spans.groups):
             received_ns = requests[group.request][1]
@@ -115,8 +120,14 @@ class TraceColumnReader:
         senders = [self._senders.get_encoded(group.resource) for group in spans.groups]
         meaning = find_meaning(spans)
         has_samples = bool((meaning.kinds == TRAJECTORY).any())
+        asked = find_requests(spans)
+        meaning.kinds[asked] = NO_KIND
+        speaking = [
+            senders[number]
+            for number in np.unique(spans.group_numbers[meaning.kinds != NO_KIND]).tolist()
+        ]
         if self._links.concerns(
-            senders, spans.names, spans.attributes.keys, has_samples=has_samples
+            speaking, spans.names, spans.attributes.keys, has_samples=has_samples
         ):
             raise LinkedError("spans that belong to what others send")
         came_ns = np.array([requests[group.request][1] for group in spans.groups], np.int64)
@@ -135,6 +146,7 @@ class TraceColumnReader:
             windows,
             RowBlock("raw_spans", raw, raw.num_rows),
             samples,
+            read_requests(spans, asked) if len(asked) else (),
             num_refused,
         )
 

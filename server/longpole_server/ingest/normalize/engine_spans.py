@@ -24,8 +24,8 @@ from longpole_server.model.records import Records, TrajectoryRecord, TrajectoryS
 REQUEST = "llm_request"
 _SGLANG_REQUEST = re.compile(r".*\bReq")
 RID = "rid"
-_QUEUE_S = "gen_ai.latency.time_in_queue"
-_TOKENS = {
+QUEUE_S = "gen_ai.latency.time_in_queue"
+TOKENS = {
     "input": (names.INPUT_TOKENS, "gen_ai.usage.prompt_tokens"),
     "output": (names.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens"),
 }
@@ -36,7 +36,9 @@ _NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class EngineRequest:
+    """A request as an engine tells of it. `keys`: what its sample may be known by, best first."""
+
     start_ns: int
     end_ns: int
     queue_s: float | None
@@ -66,7 +68,7 @@ class EngineSpanBook:
         self._max_waiting = max_waiting
         self._max_samples = max_samples
         # By span id, and the span ids of each key.
-        self._waiting: OrderedDict[str, _Request] = OrderedDict()
+        self._waiting: OrderedDict[str, EngineRequest] = OrderedDict()
         self._by_key: dict[str, set[str]] = {}
         self._samples: OrderedDict[str, _Sample] = OrderedDict()
         self.num_given_up = 0
@@ -76,9 +78,8 @@ class EngineSpanBook:
         """Requests that wait for their sample."""
         return len(self._waiting)
 
-    def add(self, fact: SpanFact, into: Records) -> None:
+    def add(self, request: EngineRequest, into: Records) -> None:
         """Add a request to its sample, now or when that is known."""
-        request = _read_request(fact)
         for key in request.keys:
             sample = self._samples.get(key)
             if sample is not None:
@@ -93,7 +94,7 @@ class EngineSpanBook:
             self._forget(next(iter(self._waiting)))
             self.num_given_up += 1
 
-    def _add_late(self, request: _Request, sample: _Sample, into: Records) -> None:
+    def _add_late(self, request: EngineRequest, sample: _Sample, into: Records) -> None:
         """Add a request to a sample that was written before, and write that again."""
         into.trajectory_spans.extend(_make_spans(request, sample.record))
         if sample.says_queue or request.queue_s is None:
@@ -107,7 +108,7 @@ class EngineSpanBook:
     ) -> TrajectoryRecord:
         """Remember a sample and add its requests; return it with the time these spent in queues."""
         keys = tuple(_list_sample_keys(record, values))
-        found: dict[str, _Request] = {}
+        found: dict[str, EngineRequest] = {}
         for key in keys:
             for span_id in self._by_key.get(key, ()):
                 found[span_id] = self._waiting[span_id]
@@ -143,23 +144,34 @@ def is_engine_request(name: str, values: Values) -> bool:
     return RID in values and _SGLANG_REQUEST.fullmatch(name) is not None
 
 
-def _read_request(fact: SpanFact) -> _Request:
+def read_request(fact: SpanFact) -> EngineRequest:
+    """Read a request from its span."""
     raw, values = fact.raw, fact.values
-    return _Request(
+    return EngineRequest(
         start_ns=raw.ts_ns,
         end_ns=fact.end_ns,
-        queue_s=get_float(values, _QUEUE_S),
-        input_tokens=_get_first(values, _TOKENS["input"]),
-        output_tokens=_get_first(values, _TOKENS["output"]),
+        queue_s=get_float(values, QUEUE_S),
+        input_tokens=_get_first(values, TOKENS["input"]),
+        output_tokens=_get_first(values, TOKENS["output"]),
         span_id=raw.span_id,
-        keys=tuple(_list_request_keys(fact)),
+        keys=tuple(
+            list_request_keys(
+                raw.trace_id if raw.parent_span_id else None,
+                get_text(values, names.REQUEST_ID) or get_text(values, RID),
+            )
+        ),
     )
 
 
-def _list_request_keys(fact: SpanFact) -> Iterator[str]:
-    if fact.raw.parent_span_id:
-        yield f"trace/{fact.raw.trace_id}"
-    request_id = get_text(fact.values, names.REQUEST_ID) or get_text(fact.values, RID)
+def list_request_keys(trace_id: str | None, request_id: str | None) -> Iterator[str]:
+    """Return what the sample of a request may be known by.
+
+    Args:
+        trace_id: Of a request that was made in a trace, which others may belong to.
+        request_id: As the engine names it.
+    """
+    if trace_id is not None:
+        yield f"trace/{trace_id}"
     if request_id is None:
         return
     yield f"request/{request_id}"
@@ -187,7 +199,7 @@ def _get_first(values: Values, keys: tuple[str, ...]) -> int | None:
     return next((value for key in keys if (value := get_int(values, key)) is not None), None)
 
 
-def _make_spans(request: _Request, sample: TrajectoryRecord) -> Iterator[TrajectorySpan]:
+def _make_spans(request: EngineRequest, sample: TrajectoryRecord) -> Iterator[TrajectorySpan]:
     queued_ns = round((request.queue_s or 0.0) * _NS_PER_S)
     begun_ns = min(request.start_ns + max(0, queued_ns), request.end_ns)
     if begun_ns > request.start_ns:

@@ -20,7 +20,7 @@ from longpole_server.ingest.normalize.spans import (
 )
 from longpole_server.model.records import Records
 
-_LINKING_KEYS = frozenset({rl_insight.LANE, rl_insight.SOURCE, names.REQUEST_ID, RID})
+_LINKING_KEYS = frozenset({rl_insight.LANE, rl_insight.SOURCE, RID})
 
 
 class TraceLinks:
@@ -48,14 +48,18 @@ class TraceLinks:
         """Tell whether any span of a batch has to be looked at by itself.
 
         Args:
-            senders: Of the batch.
+            senders: Of the spans in it that mean something, requests of engines left out.
             span_names: The different names in it.
             keys: The different keys of attributes in it.
-            has_samples: Whether there are samples in it, which engines' requests may wait for.
+            has_samples: Whether there are samples in it, which engines' requests belong to.
         """
-        if not _LINKING_KEYS.isdisjoint(keys) or (has_samples and self.engines.num_waiting):
+        if not _LINKING_KEYS.isdisjoint(keys):
             return True
-        if any(name == REQUEST or name_without_ids(name) != name for name in span_names):
+        if has_samples and (
+            self.engines.num_waiting or REQUEST in span_names or names.REQUEST_ID in keys
+        ):
+            return True
+        if any(name_without_ids(name) != name for name in span_names):
             return True
         return any(
             not sender.is_agent and self.jobs.resolve(sender) is not sender for sender in senders

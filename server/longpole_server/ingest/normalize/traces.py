@@ -9,7 +9,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import LoopSeen, Moments
-from longpole_server.ingest.normalize.engine_spans import is_engine_request
+from longpole_server.ingest.normalize.engine_spans import is_engine_request, read_request
 from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.monitor_spans import MonitorSpanReader, is_monitor_span
@@ -197,7 +197,7 @@ class TraceReader:
                         found.monitored.append(fact)
                         continue
                     if is_engine_request(fact.raw.name, fact.values):
-                        self._engines.add(fact, into)
+                        self._engines.add(read_request(fact), into)
                         continue
                     kind = classify_span(fact.raw.name, fact.values)
                     if kind is None:

@@ -27,11 +27,10 @@ def add(
     [
         (HUB, otlp.span("actor_update", 1, 2, {"state_lane_id": "rank_0"})),
         (WORKER, otlp.stage("actor_update", 1, 1, 2)),
-        (otlp.resource(service__name="vllm"), otlp.span("llm_request", 1, 2)),
         (otlp.resource(service__name="sglang"), otlp.span("unified Req 1234abcd", 1, 2)),
         (CONTROLLER, otlp.span("rl.trajectory", 1, 2, {"gen_ai.request.id": "r"})),
     ],
-    ids=["lane", "worker of a job", "vllm", "sglang", "sample with requests"],
+    ids=["lane", "worker of a job", "sglang", "sample with requests"],
 )
 def test_what_belongs_to_what_others_send_is_read_one_by_one(sender: Resource, span: Span) -> None:
     normalizer = Normalizer(min_column_bytes=0)
@@ -39,6 +38,38 @@ def test_what_belongs_to_what_others_send_is_read_one_by_one(sender: Resource, s
     assert not was_added
     assert len(records) == 0
     assert normalizer.num_unfit_batches == 0
+
+
+def test_requests_of_an_engine_are_columns_and_found_by_their_samples() -> None:
+    engine = otlp.resource(service__name="vllm", longpole__job="ray/s/01")
+    asked = [
+        otlp.span(
+            "llm_request",
+            1,
+            3,
+            {
+                "gen_ai.request.id": f"chatcmpl-t{number}-0",
+                "gen_ai.latency.time_in_queue": 0.5,
+                "gen_ai.usage.prompt_tokens": 10 + number,
+            },
+            parent=b"\x07" * 8 if number else b"",
+        )
+        for number in range(3)
+    ]
+    sample = otlp.span("rl.trajectory", 1, 4, {"rl.trajectory.id": "t1"})
+    found: list[list[str]] = []
+    for min_column_bytes in (0, 1 << 30):
+        normalizer = Normalizer(min_column_bytes=min_column_bytes)
+        was_added, records = add(normalizer, engine, *asked)
+        if not was_added:
+            body = otlp.traces((engine, asked))
+            normalizer.normalize("traces", body, otlp.at(9), records)
+        assert was_added == (min_column_bytes == 0)
+        assert normalizer.stats.num_waiting == 3
+        normalizer.normalize("traces", otlp.traces((CONTROLLER, [sample])), otlp.at(9), records)
+        found.append([repr(each) for each in (*records.trajectories, *records.trajectory_spans)])
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
 
 
 def test_a_controller_s_batch_names_its_job_and_ends_its_steps() -> None:
