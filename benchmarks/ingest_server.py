@@ -12,7 +12,6 @@ traces too: give the Python of an environment with `pip install mlflow`.
 import argparse
 import asyncio
 import os
-import struct
 import subprocess
 import sys
 import threading
@@ -32,13 +31,12 @@ import grpc.aio
 import psutil
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ingest_throughput import attribute, describe_process
+from ingest_throughput import FreshBodies, attribute, describe_process
 from served import Served, describe_machine, open_server
 
 CONNECTIONS = 4
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 HEADERS = {"Content-Type": "application/x-protobuf"}
-TIME = struct.Struct("<Q")
 SPAN_NAMES = {"plain": "app.work", "samples": "rl.trajectory"}
 
 
@@ -69,41 +67,6 @@ def make_request(spans: int, kind: str) -> bytes:
             attributes=[attribute(key, value) for key, value in values.items()],
         )
     return request.SerializeToString()
-
-
-class FreshBodies:
-    """A request of spans, of its own time and with ids of its own whenever it is made.
-
-    What comes twice is stored once, and what is stored lies in the order of time.
-
-    Args:
-        body: The request.
-    """
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        # Where the id of each span stands, its start and its end.
-        self._places: list[tuple[int, int, int]] = []
-        after = 0
-        for group in ExportTraceServiceRequest.FromString(body).resource_spans:
-            for scope in group.scope_spans:
-                for span in scope.spans:
-                    after = body.index(span.trace_id, after) + len(span.trace_id)
-                    at = body.index(span.span_id, after)
-                    start = body.index(TIME.pack(span.start_time_unix_nano), at)
-                    after = body.index(TIME.pack(span.end_time_unix_nano), start)
-                    self._places.append((at, start, after))
-
-    def make(self) -> bytes:
-        """Return the request, made now."""
-        made = bytearray(self._body)
-        ids = os.urandom(8 * len(self._places))
-        now_ns = time.time_ns()
-        for number, (at, start, end) in enumerate(self._places):
-            made[at : at + 8] = ids[8 * number : 8 * number + 8]
-            TIME.pack_into(made, start, now_ns + number)
-            TIME.pack_into(made, end, now_ns + number + 10**9)
-        return bytes(made)
 
 
 def send_http(address: str, path: str, headers: dict[str, str], body: bytes, seconds: float) -> int:
