@@ -1,8 +1,8 @@
 """What decides who may call: built here for the application."""
 
+import contextlib
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from longpole_server.api.access import Access
@@ -16,29 +16,32 @@ from longpole_server.config import Config, is_loopback
 from longpole_server.errors import ConfigError
 
 _DAY_S = 86_400
+# Who writes into the access file is known to the system alone.
+_BY_FILE = "the access file"
 
 
-@contextmanager
+@contextlib.contextmanager
 def open_door(config: Config) -> Generator[Door]:
     """Open users, tokens, sessions and the audit log.
 
     Raises:
         ConfigError: The access file, the session key or an option is wrong.
     """
-    book = AccessBook(config.access_path, config.token)
     key = check_key(config.session_key) or load_key(config.data_dir / "session.key")
-    access = Access(
-        book,
-        Sessions(book, key, config.session_days * _DAY_S),
-        _read_proxies(config),
-        config.proxy_role,
-        _list_hosts(config),
-    )
-    audit = AuditLog(config.data_dir / "audit.jsonl")
-    try:
+    with contextlib.closing(AuditLog(config.data_dir / "audit.jsonl")) as audit:
+        book = AccessBook(
+            config.access_path,
+            config.token,
+            on_change=lambda change: audit.record(_BY_FILE, "access.change", change),
+        )
+        access = Access(
+            book,
+            Sessions(book, key, config.session_days * _DAY_S),
+            _read_proxies(config),
+            config.proxy_role,
+            _list_hosts(config),
+        )
         yield Door(access, FailedAttempts(), audit)
-    finally:
-        audit.close()
 
 
 def may_ask_sql(door: Door, password: str | None) -> bool:

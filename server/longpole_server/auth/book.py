@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from longpole_server.auth.entries import Entries, UserEntry, load_entries
+from longpole_server.auth.entries import Entries, UserEntry, list_changes, load_entries
 from longpole_server.auth.passwords import verify_password
 from longpole_server.auth.tokens import hash_token, is_token, read_token_id
 from longpole_server.errors import ConfigError
@@ -30,6 +30,7 @@ class AccessBook:
         file: The access file; it need not exist.
         token: The server's own token, good for everything; None without one.
         clock_ns: UTC nanoseconds, for tokens that expire.
+        on_change: Told of each user and token that changed since the file was read last.
 
     Raises:
         ConfigError: The file is wrong from the start.
@@ -41,11 +42,13 @@ class AccessBook:
         token: str | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         monotonic_s: Callable[[], float] = time.monotonic,
+        on_change: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._file = file
         self._own_hash = hash_token(token) if token is not None else None
         self._clock_ns = clock_ns
         self._monotonic_s = monotonic_s
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._seen = self._stat()
         self._has_file = self._seen is not None
@@ -121,9 +124,13 @@ class AccessBook:
                 self._seen = seen
                 self._has_file = True
                 try:
-                    self._entries = load_entries(self._file)
+                    entries = load_entries(self._file)
                 except ConfigError as error:
                     _logger.error("%s; the users and tokens from before hold", error.message)
+                else:
+                    before, self._entries = self._entries, entries
+                    for change in list_changes(before, entries):
+                        self._on_change(change)
             return self._entries
 
     def _stat(self) -> tuple[int, int, int] | None:

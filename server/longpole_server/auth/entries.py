@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -62,6 +62,41 @@ class Entries(BaseModel):
 def is_name(text: str) -> bool:
     """Tell whether a user or token may be called so."""
     return _NAME.fullmatch(text) is not None
+
+
+def list_changes(before: Entries, after: Entries) -> list[str]:
+    """Say in words who came, who went, and whose rights are others; no secret."""
+    return [
+        *_list_changes("user", before.users, after.users, "a new password"),
+        *_list_changes("token", before.tokens, after.tokens, "a new secret"),
+    ]
+
+
+def _list_changes(
+    kind: str,
+    before: Mapping[str, UserEntry] | Mapping[str, TokenEntry],
+    after: Mapping[str, UserEntry] | Mapping[str, TokenEntry],
+    renewed: str,
+) -> list[str]:
+    changes: list[str] = []
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if new is None:
+            changes.append(f"{kind} {name} removed")
+        elif old is None:
+            changes.append(f"{kind} {name} added, {_describe(new)}")
+        elif old != new:
+            rights = _describe(new)
+            changes.append(
+                f"{kind} {name} has {renewed}" if rights == _describe(old)
+                else f"{kind} {name} is now {rights}"
+            )  # fmt: skip
+    return changes
+
+
+def _describe(entry: _Entry) -> str:
+    where = "all projects" if entry.projects is None else ", ".join(entry.projects) or "no project"
+    return f"{entry.role} of {where}"
 
 
 def load_entries(file: Path) -> Entries:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from longpole_server.auth.book import AccessBook
-from longpole_server.auth.entries import edit_entries, load_entries
+from longpole_server.auth.entries import UserEntry, edit_entries, load_entries
 from longpole_server.auth.passwords import hash_password, verify_password
 from longpole_server.errors import ConfigError
 from support.doors import PASSWORD, add_token, add_user
@@ -106,3 +106,34 @@ def test_passwords_have_a_length(password: str):
 
 def test_a_hash_that_is_none_lets_nobody_in():
     assert not verify_password("plain text", "plain text")
+
+
+def test_who_came_and_went_is_told(tmp_path: Path):
+    file, now_s = tmp_path / "access.json", [0.0]
+    told: list[str] = []
+    add_user(file, "ana", "admin")
+    add_user(file, "bo", "viewer", ["a"])
+    book = AccessBook(file, monotonic_s=lambda: now_s[0], on_change=told.append)
+
+    def change(**entries: UserEntry | None) -> list[str]:
+        told.clear()
+        with edit_entries(file) as changed:
+            for name, entry in entries.items():
+                if entry is None:
+                    del changed.users[name]
+                else:
+                    changed.users[name] = entry
+        now_s[0] += 10.0
+        assert not book.is_open
+        return list(told)
+
+    cy = UserEntry(password="x", role="viewer", projects=["a", "b"])
+    assert change(cy=cy, ana=None) == ["user ana removed", "user cy added, viewer of a, b"]
+    assert change(cy=cy.model_copy(update={"password": "y"})) == ["user cy has a new password"]
+    bo = UserEntry(password="x", role="admin")
+    assert change(bo=bo) == ["user bo is now admin of all projects"]
+    assert change() == []
+    add_token(file, "ingest")
+    assert len(change()) == 1
+    assert told[0].startswith("token ")
+    assert told[0].endswith("added, ingest of all projects")
