@@ -16,7 +16,7 @@ CANARIES = (SECRET_PATH, SECRET_TOKEN, "very-secret-word", APPRISE_SECRET, TOKEN
 PATHS = (
     "/api/v1/channels", "/api/v1/rules", "/api/v1/alerts", "/api/v1/alerts/events",
     "/api/v1/silences", "/api/v1/runs", "/api/openapi.json", "/metrics", "/healthz", "/readyz",
-    "/alerts", "/api/v1/nothing", "/api/v1/alerts?state=loud",
+    "/alerts", "/api/v1/nothing", "/api/v1/alerts?state=loud", "/api/v1/audit",
 )  # fmt: skip
 
 
@@ -53,6 +53,9 @@ def test_no_surface_shows_a_secret(tmp_path: Path, start_server: StartServer):
         tested = run_longpole("alerts", "test", "--server", server.url, environment=environment)
         assert tested.returncode == 1
         assert find_canaries(tested.stdout + tested.stderr) == []
+        examined = run_longpole("doctor", "--server", server.url, environment=environment)
+        assert "alerts" in examined.stdout
+        assert find_canaries(examined.stdout + examined.stderr) == []
         assert server.interrupt() == 0, server.log
         assert find_canaries(server.log) == []
 

@@ -16,7 +16,9 @@ from urllib.parse import parse_qs
 SECRET_PATH = "/services/T000/B000/very-secret-word"
 SECRET_TOKEN = "xoxb-very-secret-word"
 # What it does with a request; `drop` takes the message and dies before it answers.
-Behaviour = Literal["ok", "429", "500", "400", "403", "timeout", "garbage", "page", "drop", "gone"]
+Behaviour = Literal[
+    "ok", "429", "500", "400", "403", "timeout", "garbage", "page", "drop", "gone", "echo"
+]
 _TIMEOUT_S = 3.0
 
 
@@ -190,6 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(403, b"action_prohibited")
             case "page":
                 self._answer(200, b"<html>Please sign in</html>")
+            case "echo":
+                self._answer(404, b"very0secret0Word")
             case "gone":
                 self._answer(200, b'{"ok": false, "error": "message_not_found"}')
             case _:

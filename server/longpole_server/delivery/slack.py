@@ -202,8 +202,11 @@ def _call(request: Callable[[], Any], *, is_change: bool = False) -> Any:  # noq
 
 
 def _name_error(text: str) -> str:
-    """Return Slack's short code of an error; anything longer may be a page of somebody else."""
-    is_code = text.replace("_", "").isalnum() and len(text) <= 64
+    """Return Slack's short code of an error; anything else may be somebody else's page.
+
+    Its codes have small letters; what has others may be the secret part of an address, sent back.
+    """
+    is_code = text.replace("_", "").isalnum() and text.islower() and len(text) <= 64
     return f": {text}" if is_code else ""
 
 

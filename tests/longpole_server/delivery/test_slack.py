@@ -39,6 +39,7 @@ def test_a_webhook_takes_blocks_with_a_fallback(slack: FakeSlack):
         ("500", "Slack answered 500: rollup_error", None, False),
         ("403", "Slack answered 403: action_prohibited", None, False),
         ("400", "Slack answered 400: invalid_blocks", None, True),
+        ("echo", "Slack answered 404", None, False),
         ("page", "something else than `ok`", None, False),
         ("timeout", "did not answer in time", None, False),
         ("garbage", "could not be reached", None, False),
