@@ -40,6 +40,7 @@ class Config:
     no_ray: bool
     require_gpus: bool
     record_nvml: Path | None
+    compare_nvidia_smi: int
     nvml_retry_s: float
     pod_resources_socket: Path | None
     simulated_gpus: Path | None
@@ -97,6 +98,10 @@ _OPTIONS = (
     _Option(
         "record-nvml", _parse_path, "", "FILE",
         "write what the GPUs of this machine answer to a file, in a few seconds, and end",
+    ),
+    _Option(
+        "compare-nvidia-smi", lambda text: _parse_whole(text, 0, 3600), "0", "SECONDS",
+        "show what is read of the GPUs beside what nvidia-smi says, for so long, and end",
     ),
     _Option(
         "pod-resources-socket", _parse_path, "/var/lib/kubelet/pod-resources/kubelet.sock", "FILE",
