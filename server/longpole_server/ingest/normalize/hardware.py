@@ -181,6 +181,8 @@ class HardwarePivot:
         """
         column = gpus.GPU_COLUMN_OF_METRIC[metric.name]
         num_ignored = 0
+        # All GPUs of a node are sampled at one time.
+        sent_ns, ts_ns = 0, received_ns
         for place, point in enumerate(metric.gauge.data_points):
             known = self._labels[place] if place < len(self._labels) else None
             if known is None or known.attributes != point.attributes:
@@ -189,7 +191,10 @@ class HardwarePivot:
             if known.uuid is None:
                 num_ignored += 1
                 continue
-            key = (known.host, known.uuid, read_moment(point.time_unix_nano, received_ns))
+            if point.time_unix_nano != sent_ns:
+                sent_ns = point.time_unix_nano
+                ts_ns = read_moment(sent_ns, received_ns)
+            key = (known.host, known.uuid, ts_ns)
             columns = self._gpus.get(key)
             if columns is None:
                 columns = self._gpus[key] = {
