@@ -82,7 +82,8 @@ class QueryRunner:
         if not ended.done() and running.cancel():
             raise BusyError("Too many queries run already.", 5.0)
         if not ended.done():
-            until_s = began_s[0] + longest_s
+            # One that is about to begin has not said so yet.
+            until_s = (began_s[0] if began_s else time.monotonic()) + longest_s
             await asyncio.wait({ended}, timeout=max(0.0, until_s - time.monotonic()))
         if ended.done():
             return ended.result()
