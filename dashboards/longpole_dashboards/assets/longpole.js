@@ -44,6 +44,14 @@
       write(element, formatDuration((serverNowMs() - Number(element.dataset.sinceMs)) / 1000));
     });
     document.querySelectorAll(".lp-gauge").forEach(tickGauge);
+    document.querySelectorAll(".lp-now[data-level]").forEach((now) => {
+      if (!now.querySelector(".lp-gauge")) delete now.dataset.level;
+    });
+    /* What is not there has nothing to show but that. */
+    document.querySelectorAll(".lp-page").forEach((page) => {
+      const isMissing = page.querySelector(":scope > .lp-notice-slot > .lp-notice-missing") ? "yes" : "no";
+      if (page.dataset.missing !== isMissing) page.dataset.missing = isMissing;
+    });
   }
 
   /* The gauge ends at the age or a quarter past the longest, so that the marks never leave it. */
@@ -64,7 +72,9 @@
       words = `${(age / longest).toFixed(1)} × the longest so far`;
       if (level === "hang") words += ": it may hang";
     }
-    if (gauge.dataset.level !== level) gauge.dataset.level = level;
+    for (const element of [gauge, gauge.closest(".lp-now")]) {
+      if (element && element.dataset.level !== level) element.dataset.level = level;
+    }
     write(gauge.querySelector("[data-age]"), formatDuration(age));
     write(gauge.querySelector(".lp-gauge-words"), words);
   }

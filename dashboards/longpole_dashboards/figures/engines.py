@@ -66,11 +66,17 @@ def draw_kv(figure: Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str,
         "type": "category",
         "tickmode": "array",
         "tickvals": [(len(names) - 1) / 2],
-        "ticktext": ["KV cache<br>by replica" if len(names) > 2 else "KV cache"],
+        "ticktext": [_kv_label(values)],
         "range": [len(names) - 0.5, -0.5],
         "showgrid": False,
         "fixedrange": True,
     }
+
+
+def _kv_label(values: NDArray[np.float32]) -> str:
+    """Say how full the fullest was: on a scale up to 100 % a cache in little use is hard to see."""
+    known = values[np.isfinite(values)]
+    return f"KV cache<br>up to {known.max():.0f} %" if known.size else "KV cache"
 
 
 def draw_requests(figure: Figure, lanes: EngineLanes, x: Sequence[object], yaxis: str,

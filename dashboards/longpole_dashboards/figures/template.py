@@ -42,6 +42,8 @@ def template(theme: ThemeName) -> Layout:
         "tickfont": {"color": roles.faint, "size": FONT_SIZE},
         "title": {"font": {"color": roles.faint, "size": FONT_SIZE}, "standoff": 6},
         "automargin": False,
+        # Else the browser measures every label before it draws it.
+        "ticklabeloverflow": "allow",
         "spikecolor": roles.faint,
         "spikethickness": 1,
         "spikedash": "solid",

@@ -14,13 +14,13 @@ from longpole_server.model.step import Step
 _MAX_EVENTS = 24
 
 
-def list_moments(reading: RunReading, axis: str) -> list[Moment]:
-    """Return them on an axis of `step` or `time`."""
+def list_moments(reading: RunReading, axis: str, *, with_checkpoints: bool = True) -> list[Moment]:
+    """Return them on an axis of `step` or `time`; a checkpoint changes nothing about training."""
     shown = {step.step: step for step in reading.drawn}
     return [
         *_verdicts(reading, shown, axis),
         *_attempts(reading, axis),
-        *_checkpoints(reading, axis),
+        *(_checkpoints(reading, axis) if with_checkpoints else ()),
         *_alerts(reading, shown, axis),
     ]
 

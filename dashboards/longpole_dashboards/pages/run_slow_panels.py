@@ -110,7 +110,7 @@ def _health(reading: RunReading) -> tuple[object, ...]:
             for name, found in series.items()
         }
     figure = health(series, axis=reading.axis, zone=reading.view.zone, theme=reading.view.theme)
-    mark_moments(figure, list_moments(reading, reading.axis))
+    mark_moments(figure, list_moments(reading, reading.axis, with_checkpoints=False))
     return (reading.revise(figure),)
 
 

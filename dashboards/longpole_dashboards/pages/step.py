@@ -162,6 +162,7 @@ def _samples(query: Query) -> Component:
             ),
             csv_button("step-samples", "slowest samples"),
         ),
+        class_name="lp-samples-panel",
     )
 
 
