@@ -122,6 +122,9 @@ def _to_plain(value: Any) -> Any:  # noqa: ANN401 - whatever a layout holds
 
 def _to_typed(values: NDArray[Any]) -> object:
     """Return an array as Plotly reads it without looking at each number."""
+    if values.dtype.kind == "M":
+        # Plotly takes a number on an axis of the clock for UTC, and adds the browser's zone to it.
+        return np.datetime_as_string(values).tolist()
     kind = _TYPED.get(str(values.dtype))
     if kind is None or not values.size:
         return values.tolist()

@@ -34,7 +34,7 @@ def health(
         points = [found.points[at] for at in places]
         values = [value for _, _, value in points]
         steps = np.array([step for step, _, _ in points], dtype=np.int32)
-        times = (zone or Zone()).local_ms(
+        times = (zone or Zone()).local_moments(
             np.array([ts_ns for _, ts_ns, _ in points], dtype=np.int64)
         )
         figure.update_layout(

@@ -66,7 +66,7 @@ def _band_trace(stage: str, bands: Sequence[Band], zone: Zone, yaxis: str) -> Tr
     label = stage_label(stage)
     return bar_trace(
         orientation="h",
-        base=zone.local_ms(np.array([band.start_ns for band in bands], dtype=np.int64)),
+        base=zone.local_moments(np.array([band.start_ns for band in bands], dtype=np.int64)),
         x=np.array([(band.end_ns - band.start_ns) / NS_PER_MS for band in bands]),
         y=np.zeros(len(bands), dtype=np.uint8),
         width=1,
@@ -123,7 +123,7 @@ def draw_steps(
     roles = ROLES[theme]
     return bar_trace(
         orientation="h",
-        base=zone.local_ms(starts),
+        base=zone.local_moments(starts),
         x=(ends - starts) / NS_PER_MS,
         y=np.zeros(len(groups), dtype=np.uint8),
         width=1,

@@ -35,6 +35,19 @@ def test_few_bands_are_a_trace_a_stage() -> None:
     assert [trace["type"] for trace in traces] == ["bar", "bar"]
 
 
+def test_rows_stand_at_the_clock_of_the_viewer_whatever_the_zone_of_the_browser() -> None:
+    zone = Zone.from_browser({"name": "Europe/Berlin"})
+    span_ns = (START_NS, START_NS + 200 * S)
+    step = make_step(1, start_ns=START_NS)
+    figure = Figure(
+        *draw_bands([Band("gen", 1, *span_ns)], span_ns, zone, "dark", "y2"),
+        draw_steps([step], span_ns[1], span_ns, zone, "dark", "y3"),
+    )
+    clock = zone.local(START_NS).isoformat(timespec="milliseconds")
+    # As text: a number would be moved by the zone once more.
+    assert [trace["base"] for trace in figure.to_plotly_json()["data"]] == [[clock], [clock]]
+
+
 @pytest.mark.parametrize("count", [3, 5 * MAX_STEP_BARS])
 def test_a_bar_of_several_steps_opens_the_longest(count: int) -> None:
     steps = [make_step(n, start_ns=START_NS + n * 90 * S) for n in range(count)]
