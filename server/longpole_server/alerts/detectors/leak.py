@@ -170,10 +170,16 @@ class KvLeak:
         return trend
 
     def _find_memory(self, floors: Floors, points: Sequence[FloorPoint]) -> float:
-        """Return how much a floor remembered once it had settled, before a stretch."""
+        """Return how much a floor remembered before a stretch, once it had settled if that is long.
+
+        A climb to a plateau looks like memory: where only that is known, less is told.
+        """
         before = floors.points[: -len(points)]
-        settled = [each.ratio for each in before if self._is_settled(floors, each)]
-        return measure_memory(settled) if len(settled) >= self.min_points else 0.0
+        settled = [each for each in before if self._is_settled(floors, each)]
+        known = settled if len(settled) >= self.min_points else before
+        if len(known) < self.min_points:
+            return 0.0
+        return measure_memory([each.ratio for each in known])
 
     def _is_settled(self, floors: Floors, point: FloorPoint) -> bool:
         return point.step >= floors.begun_step + self.settled_after
