@@ -55,7 +55,10 @@ def test_selectors_meet_their_pods(documents: list[Document]) -> None:
         if document["kind"] == "ServiceMonitor":
             services = [one for one in documents if one["kind"] == "Service"]
             met = [one for one in services if wanted.items() <= one["metadata"]["labels"].items()]
-            assert [one["metadata"]["name"] for one in met] in (["observe-server"], ["longpole-server"])
+            assert [one["metadata"]["name"] for one in met] in (
+                ["observe-server"],
+                ["longpole-server"],
+            )
 
 
 def test_ports_that_are_named_exist(documents: list[Document]) -> None:
