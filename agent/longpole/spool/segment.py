@@ -90,7 +90,9 @@ def encode_record(sequence: int, payload: bytes) -> bytes:
     return b"".join((_LENGTH_AND_CRC.pack(len(payload), checksum), number, payload))
 
 
-def read_segment(file: BinaryIO, start: int, end: int, expected: int) -> Iterator[StoredRecord]:
+def read_segment(
+    file: BinaryIO, start: int, end: int, expected: int, last: "int | None" = None
+) -> Iterator[StoredRecord]:
     """Yield the intact records of a segment, in order; damaged ones are skipped.
 
     Args:
@@ -98,12 +100,13 @@ def read_segment(file: BinaryIO, start: int, end: int, expected: int) -> Iterato
         start: Offset of the first record to read.
         end: Offset behind the last byte to look at.
         expected: Sequence of the record at `start`.
+        last: Highest sequence in it; None where only its size tells.
     """
     offset = start
     while end - offset >= RECORD_OVERHEAD_BYTES:
         record = _read_record(file, offset, end, expected)
         if record is None:
-            place = _find_next(file, offset + 1, end, expected + 1)
+            place = _find_next(file, offset + 1, end, expected + 1, last)
             if place is None:
                 return
             offset, expected = place
@@ -137,9 +140,12 @@ def _read_record(file: BinaryIO, offset: int, end: int, expected: int) -> Stored
     return StoredRecord(expected, payload, record_end)
 
 
-def _find_next(file: BinaryIO, start: int, end: int, first: int) -> tuple[int, int] | None:
+def _find_next(
+    file: BinaryIO, start: int, end: int, first: int, last: "int | None"
+) -> tuple[int, int] | None:
     """Return (offset, sequence) of the next intact record from `first` on, None if none is."""
-    last = first + (end - start) // RECORD_OVERHEAD_BYTES
+    if last is None:
+        last = first + (end - start) // RECORD_OVERHEAD_BYTES
     looks_like = _make_pattern(first, last)
     checked_bytes = 0
     for base in range(start, end, _RESYNC_BYTES):

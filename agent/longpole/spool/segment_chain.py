@@ -226,7 +226,9 @@ def read_records(segment: Segment, after: int, position: tuple[int, int]) -> Ite
     except FileNotFoundError:
         return
     with file:
-        for record in read_segment(file, offset, segment.num_bytes, sequence + 1):
+        # What was found when the file was longer is found again.
+        last = segment.last_sequence
+        for record in read_segment(file, offset, segment.num_bytes, sequence + 1, last):
             if record.sequence > after:
                 yield record
 

@@ -275,6 +275,22 @@ def test_a_flipped_byte_costs_at_most_the_record_it_is_in(tmp_path: Path) -> Non
             spool.close()
 
 
+def test_the_end_of_a_file_before_its_beginning_does_not_hide_what_is_appended(
+    tmp_path: Path,
+) -> None:
+    sound = [b"body %d" % number for number in range(1, 41)]
+    segment = fill(tmp_path, sound)
+    content = segment.read_bytes()
+    segment.write_bytes(content[-200:] + content)
+    spool = Spool(tmp_path)
+    held = payloads(spool)
+    assert held
+    assert held == sound[-len(held) :]
+    spool.append(b"more")
+    spool.sync()
+    assert payloads(spool) == [*held, b"more"]
+
+
 @pytest.mark.parametrize("first", [1, 65_400, (1 << 24) - 50])
 @pytest.mark.parametrize("filling", [b"\0", b"\xff", b"\x01\0"])
 def test_a_bad_page_costs_the_records_in_it_and_none_behind_it(
