@@ -21,5 +21,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name bytes by their length: compressed ones hold the time, and all workers need one name."""
-    return f"{argname}-of-{len(val)}" if isinstance(val, bytes) and val else None
+    """Name bytes by their argument: they may hold times and ids, and all workers need one name."""
+    return argname if isinstance(val, bytes) and val else None
