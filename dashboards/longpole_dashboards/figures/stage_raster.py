@@ -38,13 +38,13 @@ def rasterise(
     num_rows = max(rows, default=-1) + 1
     codes = np.zeros((num_rows, NUM_COLUMNS), dtype=np.uint8)
     code_of = {name: code for code, name in enumerate(names, start=1)}
-    scale = NUM_COLUMNS / max(1, span_ns[1] - span_ns[0])
+    width_ns = max(1, span_ns[1] - span_ns[0])
     by_length = sorted(
         zip(lanes, rows, strict=True), key=lambda each: each[0].start_ns - each[0].end_ns
     )
     for lane, row in by_length:
-        first = int((lane.start_ns - span_ns[0]) * scale)
-        last = max(first + 1, int((lane.end_ns - span_ns[0]) * scale))
+        first = (lane.start_ns - span_ns[0]) * NUM_COLUMNS // width_ns
+        last = max(first + 1, (lane.end_ns - span_ns[0]) * NUM_COLUMNS // width_ns)
         codes[row, max(0, first) : max(0, last)] = code_of[lane.stage]
     return codes
 

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longpole_dashboards.figures.bands import Band
@@ -18,11 +18,12 @@ def lane(stage: str, start_ns: int, end_ns: int) -> StageLane:
 
 
 @given(st.lists(st.tuples(st.integers(0, 999_000), st.integers(0, 1_000)), min_size=1))
+@example([(2500, 0)])
 def test_no_window_is_too_short_to_be_seen(windows: list[tuple[int, int]]) -> None:
     lanes = [lane("gen", start, start + length) for start, length in windows]
     codes = rasterise(lanes, [0] * len(lanes), ["gen"], SPAN_NS)
     for each in lanes:
-        assert codes[0, int(each.start_ns * NUM_COLUMNS / 1_000_000)] == 1
+        assert codes[0, each.start_ns * NUM_COLUMNS // 1_000_000] == 1
 
 
 def test_a_short_window_lies_over_a_long_one() -> None:

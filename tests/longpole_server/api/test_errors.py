@@ -49,7 +49,6 @@ def test_what_does_not_exist_is_404(client: TestClient, path: str):
         "/steps?cursor=bzE1eA",
         "/steps/1/trajectories?limit=10001",
         "/steps/1/trajectories?sort=random",
-        "/metrics",
         "/metrics?name=",
         "/diagnosis?from=x",
         "/steps?from=3&to=2",
