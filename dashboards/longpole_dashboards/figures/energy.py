@@ -6,6 +6,7 @@ from typing import Any
 
 from longpole_dashboards.figures.bars import order_stages
 from longpole_dashboards.figures.figure import Figure, Trace, bar_trace, scatter_trace
+from longpole_dashboards.figures.series import corner_label
 from longpole_dashboards.figures.template import message_figure, step_axis, template, wrap
 from longpole_dashboards.formats import Zone, format_energy
 from longpole_dashboards.glossary import not_reported
@@ -76,8 +77,8 @@ def energy_steps(steps: Sequence[StepEnergy], *, axis: str, zone: Zone, theme: T
             "domain": [_LINE_FROM, 1.0],
         },
         annotations=[
-            _corner("energy a step", _BARS_SHARE, roles.muted),
-            _corner("J a token", 1.0, roles.second),
+            corner_label("energy a step", _BARS_SHARE, roles.muted),
+            corner_label("J a token", 1.0, roles.second),
         ],
     )
     return figure
@@ -144,17 +145,3 @@ def _x_axis(steps: Sequence[StepEnergy], axis: str) -> dict[str, Any]:
     first, last = steps[0].step, steps[-1].step
     # As wide as its bars: marks of the line would widen it.
     return {"range": [first - 0.6, last + 0.6]} | step_axis(first, last)
-
-
-def _corner(text: str, y: float, colour: str) -> dict[str, Any]:
-    return {
-        "text": text,
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0,
-        "y": y,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "showarrow": False,
-        "font": {"size": 10, "color": colour},
-    }

@@ -98,8 +98,8 @@ def throughput(steps: Sequence[Step], *, axis: str, zone: Zone, theme: ThemeName
         },
         shapes=shapes,
         annotations=[
-            _corner("tokens/s/GPU", 1.0, roles.faint),
-            _corner("step time", 0.28, roles.faint),
+            corner_label("tokens/s/GPU", 1.0, roles.faint),
+            corner_label("step time", 0.28, roles.faint),
         ],
     )
     if not known:
@@ -196,7 +196,8 @@ def _median_line(value: float, axis: str, colour: str) -> dict[str, Any]:
     }
 
 
-def _corner(text: str, y: float, colour: str) -> dict[str, Any]:
+def corner_label(text: str, y: float, colour: str) -> dict[str, Any]:
+    """Return an annotation at the left edge; `y` is a fraction of the figure's height."""
     return {
         "text": text,
         "xref": "paper",

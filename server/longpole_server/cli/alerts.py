@@ -12,7 +12,7 @@ from longpole.options import OptionParser
 from longpole_server.cli.client import (
     DEFAULT_SERVER,
     ServerClient,
-    is_address,
+    parse_address,
     quote_segment,
     read_token,
 )
@@ -58,18 +58,12 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         parser.add_argument("--json", action="store_true", help="print the alerts as JSON")
     parser.add_argument(
         "--server",
-        type=_server,
+        type=parse_address,
         default=DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
     )
     return parser.parse(arguments, environ)
-
-
-def _server(text: str) -> str:
-    if not is_address(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
-    return text
 
 
 def _test(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

@@ -9,6 +9,7 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, cast
@@ -190,6 +191,17 @@ def quote_segment(text: str) -> str:
 def is_address(text: str) -> bool:
     """Tell whether a text is the address of a server."""
     return _find_host(text) is not None
+
+
+def parse_address(text: str) -> str:
+    """Return a server's address as it is given on a command line.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    if not is_address(text):
+        raise ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
+    return text
 
 
 def _find_host(address: str) -> str | None:

@@ -17,7 +17,7 @@ from longpole import __version__
 from longpole.options import OptionParser
 from longpole_server.cli.agent_checks import examine_agents, examine_port
 from longpole_server.cli.checks import Check, Server, describe_size
-from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, is_address, read_token
+from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, parse_address, read_token
 from longpole_server.cli.driver_checks import examine_driver
 from longpole_server.cli.ingest_checks import examine_alerts, examine_lag
 from longpole_server.errors import ConfigError, NotFoundError, ServerError
@@ -85,7 +85,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
     )
     parser.add_argument(
         "--server",
-        type=_server,
+        type=parse_address,
         default=DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
@@ -103,12 +103,6 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
             help=f"of the agent, or the server, of this machine (default {port})",
         )
     return parser.parse(arguments, environ)
-
-
-def _server(text: str) -> str:
-    if not is_address(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
-    return text
 
 
 def _describe_packages() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from longpole.options import OptionParser
-from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, is_address, read_token
+from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, parse_address, read_token
 from longpole_server.errors import BadRequestError, ConfigError, NotFoundError, ServerError
 
 MANIFEST = "manifest.json"
@@ -54,7 +54,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
     )
     parser.add_argument(
         "--server",
-        type=_server,
+        type=parse_address,
         default=DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
@@ -63,12 +63,6 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
     if (options.format == _CHROME_TRACE) != (options.step is not None):
         parser.error("--step N and --format chrome-trace belong together")
     return options
-
-
-def _server(text: str) -> str:
-    if not is_address(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
-    return text
 
 
 def _export_run(client: ServerClient, run_id: str, to: str | None) -> str:

@@ -14,7 +14,7 @@ from longpole.options import OptionParser
 from longpole_server.cli.client import (
     DEFAULT_SERVER,
     ServerClient,
-    is_address,
+    parse_address,
     quote_segment,
     read_token,
 )
@@ -53,7 +53,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
     )
     parser.add_argument(
         "--server",
-        type=_server,
+        type=parse_address,
         default=DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
@@ -69,12 +69,6 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
         help="go on with what is added to the file, until stopped: the run is alive meanwhile",
     )
     return parser.parse(arguments, environ)
-
-
-def _server(text: str) -> str:
-    if not is_address(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
-    return text
 
 
 def _try_send(server: str, files: Sequence[Path], run_id: str | None) -> int:

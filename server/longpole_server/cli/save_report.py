@@ -10,7 +10,7 @@ from tempfile import NamedTemporaryFile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from longpole.options import OptionParser
-from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, is_address, read_token
+from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, parse_address, read_token
 from longpole_server.errors import BadRequestError, ConfigError, NotFoundError, ServerError
 
 _STDOUT = "-"
@@ -63,18 +63,12 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
     )
     parser.add_argument(
         "--server",
-        type=_server,
+        type=parse_address,
         default=DEFAULT_SERVER,
         metavar="URL",
         help=f"where the server is (default {DEFAULT_SERVER})",
     )
     return parser.parse(arguments, environ)
-
-
-def _server(text: str) -> str:
-    if not is_address(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as {DEFAULT_SERVER}")
-    return text
 
 
 def _zone(text: str) -> str:
