@@ -109,7 +109,7 @@ def test_shutdown_in_the_finally_of_a_crash_is_crashed(
         try:
             raise RuntimeError("out of memory")
         finally:
-            longpole.shutdown()
+            longpole.shutdown(timeout_s=60.0)
         """,
         status=1,
     )
@@ -165,7 +165,7 @@ def test_ranks_of_one_program_make_one_run(program: Program, receiver: FakeRecei
                 if os.environ["RANK"] == "1":
                     raise RuntimeError("lost a peer")
             finally:
-                longpole.shutdown()
+                longpole.shutdown(timeout_s=60.0)
             """,
             status=int(rank),
             RANK=rank,
@@ -205,7 +205,7 @@ def test_forked_child_of_a_rank_that_follows_does_so_too(
 
 
 def test_said_status_wins(program: Program, receiver: FakeReceiver) -> None:
-    program.run("longpole.init('run-1'); longpole.shutdown('crashed')")
+    program.run("longpole.init('run-1'); longpole.shutdown('crashed', timeout_s=60.0)")
     assert read_status(receiver) == "crashed"
 
 

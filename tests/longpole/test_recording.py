@@ -456,5 +456,6 @@ def test_an_unknown_argument_is_left_out_with_a_warning(
     assert longpole.stats().misused["unknown_argument"] == before + 1
     with longpole.step(1):
         pass
-    assert longpole.flush(10.0)
+    longpole.shutdown(timeout_s=DEADLINE_S)
+    assert receiver.spans("rl.loop")
     assert "init knows no argument bogus" in caplog.text or before

@@ -18,7 +18,7 @@ with longpole.step(1):
                 name, start_ns=start_ns, end_ns=end_ns, step=1, input_tokens=num_input,
                 output_tokens=num_output, request_ids=[name],
             )
-longpole.shutdown("finished")
+longpole.shutdown("finished", timeout_s=60.0)
 """
 
 

@@ -39,7 +39,7 @@ longpole.autolog()
 longpole.autolog()
 longpole.init("run")
 {calls}
-longpole.shutdown("finished")
+longpole.shutdown("finished", timeout_s=60.0)
 """
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import longpole
 from longpole.hooks.slime import log_rollout
-from support.sdk_receiver import FakeReceiver
+from support.sdk_receiver import DEADLINE_S, FakeReceiver
 
 
 def make_sample(index: int, **more: Any) -> SimpleNamespace:
@@ -31,7 +31,7 @@ def test_samples_are_recorded_and_slime_logs_as_before() -> None:
         before_ns = time.time_ns()
         assert log_rollout(4, args, samples, {}, 2.0) is False
         assert log_rollout(4, args, ["no sample"], {}, 2.0) is False
-        longpole.shutdown()
+        longpole.shutdown(timeout_s=DEADLINE_S)
         found = {span.attributes["rl.trajectory.id"]: span for span in receiver.spans()}
     assert found.keys() == {"4/0", "4/1", "4/2"}
     first = found["4/0"].attributes
