@@ -1,14 +1,14 @@
 """The commands against a real server: import, tokens, the agent beside it, migrate."""
 
-import os
 import signal
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import psutil
 import pytest
 
-from support.agent_waiting import wait_until
+from support.agent_waiting import is_running, wait_until
 from support.otlp_builders import loop, process, traces
 from support.server_process import ServerProcess, StartServer, run_longpole
 
@@ -68,7 +68,7 @@ def test_a_token_protects_ingest_api_and_pages(tmp_path: Path, start_server: Sta
     assert server.client.get("/").status_code == 401
     assert server.get("/health")["status"] == "ok"
     otlp = f"http://127.0.0.1:{server.ports['otlp_http']}/v1/traces"
-    assert httpx.post(otlp, content=body).status_code in {401, 415}
+    assert httpx.post(otlp, content=body, timeout=60.0).status_code in {401, 415}
     authorized = {"authorization": f"Bearer {TOKEN}"}
     assert server.send("traces", body, authorized).status_code == 200
     server.client.headers.update(authorized)
@@ -94,16 +94,7 @@ def test_listening_beyond_this_machine_needs_a_token(tmp_path: Path):
 
 def find_child(server: ServerProcess) -> int:
     """Return the process id of the agent that a server started."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    return int(children.read_text().split()[0])
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return psutil.Process(server.process.pid).children()[0].pid
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -119,6 +110,7 @@ def test_the_local_agent_delivers_and_ends_with_the_server(
         f"http://{address}/v1/traces",
         content=traces((process("by/agent"), [loop(1, 0.0, 2.0)])),
         headers={"content-type": "application/x-protobuf"},
+        timeout=60.0,
     )
     assert answer.status_code == 200
     server.wait_for("/runs/by%2Fagent/steps", lambda page: len(page.get("steps", ())) == 1)
@@ -126,7 +118,7 @@ def test_the_local_agent_delivers_and_ends_with_the_server(
     server.process.send_signal(number)
     server.process.wait(timeout=60)
     server.client.close()
-    wait_until(lambda: not is_alive(agent))
+    wait_until(lambda: not is_running(agent))
     if number == signal.SIGINT:
         assert server.process.returncode == 0, server.log
 

@@ -21,10 +21,10 @@ def test_the_door_takes_the_token_and_does_not_hold_the_server_up(
     address = f"{server.url}/clickhouse/"
     key = {"X-ClickHouse-Key": TOKEN}
     sql = "SELECT count() FROM run_starts"
-    assert httpx.post(address, content=sql, headers=key).text == "0\n"
-    assert httpx.post(address, content=sql).status_code == 403
-    assert httpx.get(f"{address}ping").text == "Ok.\n"
-    assert httpx.get(f"{address}anything", headers=key).status_code in {401, 404}
+    assert httpx.post(address, content=sql, headers=key, timeout=60.0).text == "0\n"
+    assert httpx.post(address, content=sql, timeout=60.0).status_code == 403
+    assert httpx.get(f"{address}ping", timeout=60.0).text == "Ok.\n"
+    assert httpx.get(f"{address}anything", headers=key, timeout=60.0).status_code in {401, 404}
 
     answers: list[httpx.Response | None] = []
 
@@ -38,7 +38,9 @@ def test_the_door_takes_the_token_and_does_not_hold_the_server_up(
     asking = threading.Thread(target=ask_too_much)
     asking.start()
     running = "SELECT count() FROM system.one"
-    wait_until(lambda: httpx.post(address, content=running, headers=key).status_code == 200)
+    wait_until(
+        lambda: httpx.post(address, content=running, headers=key, timeout=60.0).status_code == 200
+    )
     status = server.interrupt()
     asking.join()
     assert status == 0, server.log
@@ -47,5 +49,5 @@ def test_the_door_takes_the_token_and_does_not_hold_the_server_up(
 
 def test_the_door_can_be_left_out(start_server: StartServer, tmp_path: Path):
     server = start_server(tmp_path, "--no-agent", "--no-sql-door")
-    answer = httpx.post(f"{server.url}/clickhouse/", content="SELECT 1")
+    answer = httpx.post(f"{server.url}/clickhouse/", content="SELECT 1", timeout=60.0)
     assert answer.status_code == 404

@@ -1,7 +1,6 @@
 import asyncio
 import math
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import longpole
+from support.reserved_port import reserved_port
 from support.sdk_receiver import DEADLINE_S, FakeReceiver
 
 
@@ -30,11 +30,6 @@ def recording(receiver: FakeReceiver) -> Iterator[FakeReceiver]:
 
 def flush() -> None:
     assert longpole.flush(DEADLINE_S)
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def test_everything_of_a_step_arrives(receiver: FakeReceiver) -> None:
@@ -284,8 +279,14 @@ def test_asyncio_tasks_record_at_once(recording: FakeReceiver) -> None:
     assert len(stages) == 20
 
 
-def test_receiver_that_comes_late_gets_everything() -> None:
-    port = find_free_port()
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where nobody listens yet."""
+    with reserved_port() as port:
+        yield port
+
+
+def test_receiver_that_comes_late_gets_everything(port: int) -> None:
     before = longpole.stats().misused.get("receiver_unreachable", 0)
     longpole.init("run-1", endpoint=f"http://127.0.0.1:{port}")
     with longpole.step(1), longpole.stage("gen"):
@@ -302,8 +303,8 @@ def test_receiver_that_comes_late_gets_everything() -> None:
         assert len(receiver.events()) == 4
 
 
-def test_dead_receiver_costs_records_only() -> None:
-    longpole.init("run-1", endpoint=f"http://127.0.0.1:{find_free_port()}")
+def test_dead_receiver_costs_records_only(port: int) -> None:
+    longpole.init("run-1", endpoint=f"http://127.0.0.1:{port}")
     for iteration in range(20):
         with longpole.step(iteration), longpole.stage("gen"):
             longpole.trajectory(start_ns=1, end_ns=2)

@@ -28,6 +28,7 @@ from support.agent_upstream import FakeServer, Request
 from support.agent_waiting import wait_until
 from support.kubelet import Kubelet
 from support.nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, UNKNOWN, NvmlStub
+from support.reserved_port import reserved_port
 
 pytestmark = pytest.mark.integration
 
@@ -68,9 +69,8 @@ def start_agent(tmp_path: Path) -> Iterator[StartAgent]:
 @pytest.fixture
 def nobody() -> Iterator[str]:
     """The address of a server that is not there (yet)."""
-    with bind("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
+    with reserved_port() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def port_of(url: str) -> int:
@@ -199,10 +199,10 @@ def test_a_server_in_trouble_gets_every_batch_under_one_id(
     statuses = itertools.cycle([503, 429, 0, 200])
     server.answer = lambda _: (next(statuses), {"Retry-After": "0"})
     agent = start_agent(server.url, "--interval-s", "60")
-    bodies = [b'{"batch":%d}' % number for number in range(8)]
+    bodies = [b'{"batch":%d}' % number for number in range(3)]
     for body in bodies:
         assert agent.post("/v1/logs", body, JSON)[0] == 200
-    server.wait_for(8, "/v1/logs")
+    server.wait_for(3, "/v1/logs")
     sent = [request for request in list(server.requests) if request.path == "/v1/logs"]
     assert list(unique_ids(sent).values()) == bodies
     assert agent.health()["rejected"] == 0
@@ -290,17 +290,25 @@ def test_simulated_gpus_and_the_node_are_sampled(
     agent = start_agent(
         server.url, "--simulated-gpus", str(gpus), "--interval-s", "0.05", "--host-name", "node-7"
     )
-    request = server.wait_for(1, "/v1/metrics")[0]
-    assert b"node-7" in request.body
-    assert b"system.cpu.utilization" in request.body
-    assert values_of(request) == {}
+    # On a busy machine what is slow to read comes with a later tick.
+    wait_until(lambda: any(b"system.cpu.utilization" in one.body for one in server.accepted))
+    for request in server.accepted_at("/v1/metrics"):
+        assert b"node-7" in request.body
+        assert values_of(request) == {}
     levels = {"utilization_ratio": 0.5, "power_watts": 300.0}
     gpu = {"index": 0, "uuid": "GPU-a", "model": "H100", "pid": 1, "levels": levels}
     gpus.with_suffix(".new").write_text(json.dumps({"version": 1, "stage": "gen", "gpus": [gpu]}))
     gpus.with_suffix(".new").replace(gpus)
-    wait_until(lambda: "GPU-a" in values_of(server.accepted_at("/v1/metrics")[-1]))
-    values = values_of(server.accepted_at("/v1/metrics")[-1])["GPU-a"]
-    assert values["hw.gpu.utilization"] == pytest.approx(0.5, rel=0.05)
+
+    def find_values_of_gpu() -> list[dict[str, float]]:
+        return [
+            found["GPU-a"]
+            for found in map(values_of, server.accepted_at("/v1/metrics"))
+            if "GPU-a" in found
+        ]
+
+    wait_until(lambda: bool(find_values_of_gpu()))
+    assert find_values_of_gpu()[-1]["hw.gpu.utilization"] == pytest.approx(0.5, rel=0.05)
     assert agent.stop() == 0
 
 
@@ -322,7 +330,9 @@ def test_real_pynvml_is_sampled_live_through_loss_and_return(
     for level in (12, 88):
         gpus[3].utilization_percent = level
         expected = pytest.approx(level / 100)
-        wait_until(lambda e=expected: newest()["GPU-00000003"]["hw.gpu.utilization"] == e)
+        wait_until(
+            lambda e=expected: newest().get("GPU-00000003", {}).get("hw.gpu.utilization") == e
+        )
     assert agent.get("/ready") == 200
     gpus[3].error = GPU_IS_LOST
     wait_until(lambda: len(newest()) == 7)
@@ -353,7 +363,8 @@ def test_a_container_without_its_gpus_is_not_alive(
     wait_until(lambda: agent.get("/live") == 503)
     assert agent.get("/ready") == 503
     assert agent.get("/health") == 200
-    assert not values_of(server.accepted_at("/v1/metrics")[-1]), "no zeros"
+    # No zeros either, once what was sampled before is delivered.
+    wait_until(lambda: not values_of(server.accepted_at("/v1/metrics")[-1]))
     gpu.error = stub.state.init_error = 0
     wait_until(lambda: agent.get("/live") == agent.get("/ready") == 200)
     assert agent.stop() == 0

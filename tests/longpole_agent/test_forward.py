@@ -77,7 +77,7 @@ def test_delivers_in_order_and_acknowledges(setup: Setup) -> None:
         ("agent/boot/3", b"three"),
     ]
     assert setup.counters.forwarded == 3
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_retries_until_the_server_takes_it(setup: Setup) -> None:
@@ -91,7 +91,7 @@ def test_retries_until_the_server_takes_it(setup: Setup) -> None:
     ]
     assert forwarder.trouble == ""
     assert setup.counters.rejected == 0
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_a_wrong_token_is_said_once_and_loses_nothing(
@@ -102,7 +102,7 @@ def test_a_wrong_token_is_said_once_and_loses_nothing(
     wait_until(lambda: setup.counters.forwarded == 1)
     line = "401 who are you? (set LONGPOLE_TOKEN or --token-file)"
     assert caplog.text.count(line) == 1
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_what_the_server_refuses_is_dropped_and_counted(
@@ -113,7 +113,7 @@ def test_what_the_server_refuses_is_dropped_and_counted(
     wait_until(lambda: setup.counters.forwarded == 1)
     assert setup.counters.rejected == 1
     assert "the server refused batch 1, dropped: 400 not OTLP" in caplog.text
-    forwarder.close(5)
+    forwarder.close(60)
     assert setup.spool.acknowledged == 2
 
 
@@ -123,7 +123,7 @@ def test_a_server_error_is_retried_but_not_for_ever(setup: Setup) -> None:
     wait_until(lambda: setup.counters.forwarded == 1)
     assert setup.counters.rejected == 1
     assert len(setup.upstream.posted) == 6
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_waits_as_long_as_the_server_asks(setup: Setup) -> None:
@@ -158,7 +158,7 @@ def test_a_record_of_something_else_is_dropped(setup: Setup) -> None:
     wait_until(lambda: setup.counters.forwarded == 1)
     assert setup.counters.rejected == 1
     assert setup.upstream.posted == [("agent/boot/2", b"good")]
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_closing_delivers_what_is_there(setup: Setup) -> None:
@@ -200,7 +200,7 @@ def test_a_failing_disk_ends_it_and_says_so(setup: Setup) -> None:
     forwarder.wake()
     assert setup.failed.wait(60)
     assert "is closed" in forwarder.failure
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_a_spool_that_cannot_be_read_for_a_while_ends_nothing(
@@ -219,7 +219,7 @@ def test_a_spool_that_cannot_be_read_for_a_while_ends_nothing(
     wait_until(lambda: setup.counters.forwarded == 1)
     assert setup.upstream.posted == [("agent/boot/1", b"one")]
     assert "symbolic links" in caplog.text
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 def test_nothing_is_lost_to_an_address_that_is_no_longpole_server(setup: Setup) -> None:
@@ -229,7 +229,7 @@ def test_nothing_is_lost_to_an_address_that_is_no_longpole_server(setup: Setup) 
     )
     wait_until(lambda: setup.counters.forwarded == 1)
     assert setup.counters.rejected == 0
-    forwarder.close(5)
+    forwarder.close(60)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ async def test_work_runs_outside_the_event_loop_and_in_parallel() -> None:
     both = threading.Barrier(2)
 
     def wait_for_the_other() -> str:
-        both.wait(timeout=30)
+        both.wait(timeout=60)
         return threading.current_thread().name
 
     names = await asyncio.gather(*(reader.run(wait_for_the_other) for _ in range(2)))

@@ -12,7 +12,7 @@ CLUSTER = Cluster(nodes=2, gpus_per_node=2)
 
 
 def read_until(path: Path, stage: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if path.exists():
             content: dict[str, Any] = json.loads(path.read_text())
@@ -23,16 +23,17 @@ def read_until(path: Path, stage: str) -> dict[str, Any]:
 
 
 def test_files_follow_the_timeline(tmp_path: Path) -> None:
-    run = make_run("hang", cluster=CLUSTER, speed=4.0)
-    plans = list(plan_run(run))
+    # Slow enough for any reader to see its first stage, and fast enough to come to its last.
+    slow, fast = (make_run("hang", cluster=CLUSTER, speed=speed) for speed in (0.1, 10.0))
     files = [GpuFile(tmp_path / f"{node}.json", CLUSTER, node) for node in range(2)]
     painter = Painter(CLUSTER, files, {gpu: 101 + gpu.node for gpu in CLUSTER.gpus})
     try:
         assert not list(tmp_path.iterdir())
-        painter.show(make_timeline(run, plans[-1]))
+        painter.show(make_timeline(slow, list(plan_run(slow))[-1]))
         for node, file in enumerate(files):
             gen = read_until(file.path, "gen")
             assert [gpu["pid"] for gpu in gen["gpus"]] == [101 + node] * 2
+        painter.show(make_timeline(fast, list(plan_run(fast))[-1]))
         hang = read_until(files[1].path, "update_actor")
         assert len(hang["gpus"]) == 2
     finally:
@@ -40,7 +41,7 @@ def test_files_follow_the_timeline(tmp_path: Path) -> None:
 
 
 def test_after_closing_the_files_stay_as_they_are(tmp_path: Path) -> None:
-    run = make_run(cluster=CLUSTER)
+    run = make_run(cluster=CLUSTER, speed=0.1)
     file = GpuFile(tmp_path / "0.json", CLUSTER, 0)
     painter = Painter(CLUSTER, [file], {})
     painter.show(make_timeline(run, next(plan_run(run))))

@@ -1,12 +1,11 @@
-import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from longpole_sim.tether import tethered
+from support.agent_waiting import is_running, wait_until
 
 pytestmark = [
     pytest.mark.integration,
@@ -23,27 +22,16 @@ time.sleep(600)
 """
 
 
-def wait_for_end(pid: int) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.02)
-    pytest.fail(f"process {pid} still lives")
-
-
 def test_a_tethered_process_ends_with_its_parent_however_that_ends() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
         child_pid = int(parent.stdout.readline())
-        os.kill(child_pid, 0)
+        assert is_running(child_pid)
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-        wait_for_end(child_pid)
+        wait_until(lambda: not is_running(child_pid))
 
 
 def test_the_command_keeps_its_exit_status() -> None:

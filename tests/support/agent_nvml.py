@@ -75,7 +75,7 @@ class NvmlChild:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        assert self._process.wait(timeout=30) == 0, self.log
+        assert self._process.wait(timeout=120) == 0, self.log
         self._process.stdout.close()
 
 

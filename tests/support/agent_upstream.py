@@ -27,6 +27,7 @@ class FakeServer:
         answer: Gives status and headers for a request; may block.
         accepted: Requests that were answered with 2xx, in order.
         requests: All requests, in order.
+        date_s: What its answers name as their date, unless it is that of the clock.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -34,6 +35,7 @@ class FakeServer:
         self.accepted: list[Request] = []
         self.requests: list[Request] = []
         self.num_connections = 0
+        self.date_s: float | None = None
         self._server = _Server(("127.0.0.1", port), _make_handler(self))
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
@@ -110,6 +112,9 @@ def _make_handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(text)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(server.date_s if timestamp is None else timestamp)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
             """Say nothing."""

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable
 
-_DEADLINE_S = 60.0
+import psutil
+
+_DEADLINE_S = 120.0
 
 
 def wait_until(condition: Callable[[], bool], deadline_s: float = _DEADLINE_S) -> None:
@@ -12,3 +14,11 @@ def wait_until(condition: Callable[[], bool], deadline_s: float = _DEADLINE_S) -
     while not condition():
         assert time.monotonic() < ends_s, "waited in vain"
         time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended may stay a zombie of whoever inherited it."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -24,7 +24,7 @@ PACE = Pace(group_wait_s=0.05, group_interval_s=0.05, spacing_s=0.02)
 def main() -> None:
     store = open_store(StoreConfig(directory=Path(sys.argv[1])))
     alert_store = AlertStore(open_alert_reader(store), store.new_alert_writer())
-    webhook = SlackWebhook(f"http://127.0.0.1:{sys.argv[2]}{SECRET_PATH}", timeout_s=1)
+    webhook = SlackWebhook(f"http://127.0.0.1:{sys.argv[2]}{SECRET_PATH}", timeout_s=60)
     deliverer = AlertDeliverer([webhook], alert_store, dict, pace=PACE)
     deliverer.start()
     for number in itertools.count(int(sys.argv[3])):

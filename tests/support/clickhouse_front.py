@@ -286,11 +286,11 @@ class ClickHouseFront:
         """Let the next requests fail."""
         fault = {"kind": kind, "count": count, "match": match, **more}
         request = urllib.request.Request(f"{self.url}/fault", json.dumps(fault).encode())
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=60).close()
 
     def list_statements(self) -> list[str]:
         """Return the beginnings of all statements so far."""
-        with urllib.request.urlopen(f"{self.url}/statements", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/statements", timeout=60) as answer:
             return json.load(answer)
 
 

@@ -25,7 +25,7 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
 ]
 # Generous: the machine may be busy with other tests.
-PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "60000"))
+PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "120000"))
 
 
 def launch_chromium(playwright: Playwright) -> Browser:
@@ -114,7 +114,7 @@ class FakeServer:
         if self._process is None:
             return
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=120)
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None

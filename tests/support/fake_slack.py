@@ -19,7 +19,7 @@ SECRET_TOKEN = "xoxb-very-secret-word"
 Behaviour = Literal[
     "ok", "429", "500", "400", "403", "timeout", "garbage", "page", "drop", "gone", "echo"
 ]
-_TIMEOUT_S = 3.0
+_TIMEOUT_S = 60.0
 
 
 class FakeSlack:

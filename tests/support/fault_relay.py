@@ -60,7 +60,7 @@ class Relay:
         try:
             if self.target is None:
                 raise OSError
-            far = socket.create_connection(("127.0.0.1", self.target), timeout=10)
+            far = socket.create_connection(("127.0.0.1", self.target), timeout=60)
         except OSError:
             _reset(near)
             near.close()

@@ -31,18 +31,20 @@ class SqlDoor:
 
 
 @contextlib.contextmanager
-def opened_queries(
-    directory: Path, limits: QueryLimits | None = None
-) -> Generator[tuple[Store, FreeQueries]]:
-    """A store with a few rows in every table that a batch touches, and queries on it."""
-    store = open_store(StoreConfig(directory=directory))
-    store.writer.write(make_batch(0), "batch-0")
-    queries = open_free_queries(store, limits or QueryLimits(max_s=5.0))
-    try:
+def opened_filled_store(directory: Path) -> Generator[Store]:
+    """A store with a few rows in every table that a batch touches."""
+    with contextlib.closing(open_store(StoreConfig(directory=directory))) as store:
+        store.writer.write(make_batch(0), "batch-0")
+        yield store
+
+
+@contextlib.contextmanager
+def opened_queries(directory: Path, limits: QueryLimits) -> Generator[tuple[Store, FreeQueries]]:
+    with (
+        opened_filled_store(directory) as store,
+        contextlib.closing(open_free_queries(store, limits)) as queries,
+    ):
         yield store, queries
-    finally:
-        queries.close()
-        store.close()
 
 
 @contextlib.contextmanager
@@ -64,11 +66,26 @@ def served(app: ASGIApp) -> Generator[int]:
 
 
 @contextlib.contextmanager
-def served_door(directory: Path, token: str | None = TOKEN) -> Generator[SqlDoor]:
+def served_queries(
+    store: Store, limits: QueryLimits, token: str | None = TOKEN
+) -> Generator[tuple[FreeQueries, int]]:
+    """Serve the door to a store, and return its queries and its port."""
+
     def may_ask(password: str | None) -> bool:
         return token is None or password == token
 
-    with opened_queries(directory) as (store, queries), ThreadPoolExecutor(2) as executor:
-        app = Starlette(routes=list(create_sql_routes(queries, executor, may_ask)))
-        with served(app) as port:
-            yield SqlDoor(store, queries, port)
+    with (
+        contextlib.closing(open_free_queries(store, limits)) as queries,
+        ThreadPoolExecutor(2) as executor,
+        served(Starlette(routes=list(create_sql_routes(queries, executor, may_ask)))) as port,
+    ):
+        yield queries, port
+
+
+@contextlib.contextmanager
+def served_door(directory: Path) -> Generator[SqlDoor]:
+    with (
+        opened_filled_store(directory) as store,
+        served_queries(store, QueryLimits(max_s=60.0)) as (queries, port),
+    ):
+        yield SqlDoor(store, queries, port)

@@ -23,12 +23,14 @@ class Child:
     Attributes:
         name: For messages.
         restarts: Whether it is started again when it ends by itself with an error.
+        stop_s: How long it may take to end when it is told to.
     """
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     restarts: bool = True
+    stop_s: float = _STOP_S
 
 
 @contextlib.asynccontextmanager
@@ -73,7 +75,7 @@ async def _run_once(child: Child, stop: asyncio.Event) -> int:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         try:
-            await asyncio.wait_for(asyncio.shield(ended), _STOP_S)
+            await asyncio.wait_for(asyncio.shield(ended), child.stop_s)
         except TimeoutError:
             _logger.warning("%s did not end in time", child.name)
             process.kill()

@@ -6,6 +6,8 @@ import pytest
 
 from longpole_agent.sources.pages import HttpPages, PageError
 
+PATIENCE_S = 60.0
+
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
@@ -16,7 +18,7 @@ class Handler(BaseHTTPRequestHandler):
         if server.hangs is not None:
             self.wfile.write(b"vllm:x")
             self.wfile.flush()
-            server.hangs.wait(30)
+            server.hangs.wait(PATIENCE_S)
         self.wfile.write(server.page)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class says so
@@ -48,19 +50,19 @@ def server() -> Iterator[PageServer]:
 
 
 def test_a_page_is_read(server: PageServer) -> None:
-    assert HttpPages()(server.target) == "vllm:x 1\n"
+    assert HttpPages(PATIENCE_S)(server.target) == "vllm:x 1\n"
 
 
 def test_a_page_has_a_size(server: PageServer) -> None:
     server.page = b"x" * 2000
     with pytest.raises(PageError, match="larger"):
-        HttpPages(max_bytes=1000)(server.target)
+        HttpPages(PATIENCE_S, max_bytes=1000)(server.target)
 
 
 def test_only_success_is_a_page(server: PageServer) -> None:
     server.status = 404
     with pytest.raises(PageError, match="404"):
-        HttpPages()(server.target)
+        HttpPages(PATIENCE_S)(server.target)
 
 
 def test_a_page_that_never_ends_is_left(server: PageServer) -> None:

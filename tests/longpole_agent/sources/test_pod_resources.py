@@ -36,7 +36,7 @@ def kubelet(path: Path) -> Iterator[Kubelet]:
 
 @pytest.fixture
 def source(path: Path) -> Iterator[PodResourcesSource]:
-    source = PodResourcesSource(path, timeout_s=30.0)
+    source = PodResourcesSource(path, timeout_s=60.0)
     yield source
     source.close()
 

@@ -86,7 +86,7 @@ def test_a_slow_page_keeps_nobody_waiting_and_comes_later() -> None:
     node = Node(ENGINE, Target("vllm", "h:3"))
 
     def hang() -> str:
-        release.wait(30)
+        release.wait(60)
         return "vllm:slow 1"
 
     node.answers = {"h:1": hang, "h:3": lambda: "vllm:fast 1"}

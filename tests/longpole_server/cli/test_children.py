@@ -12,11 +12,11 @@ from longpole_server.cli.children import Child, supervise
 POLITE = """
 import signal, sys, time
 file = open(sys.argv[1], "a", buffering=1)
-file.write("started\\n")
 def stop(*_):
     file.write("stopped\\n")
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
+file.write("started\\n")
 while True:
     time.sleep(0.01)
 """
@@ -30,7 +30,7 @@ sys.exit(3)
 def make_child(script: str, file: Path, *, restarts: bool = True) -> Child:
     command = (sys.executable, "-c", script, str(file))
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return Child("child", command, {**os.environ, **paths}, restarts)
+    return Child("child", command, {**os.environ, **paths}, restarts, stop_s=60.0)
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:

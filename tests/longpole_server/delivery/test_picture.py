@@ -54,7 +54,7 @@ def test_ticks_are_few_and_inside(low: float, span: float):
 
 
 def open_bot(slack: FakeSlack) -> SlackBot:
-    return SlackBot(SECRET_TOKEN, "C042", slack.api_url, timeout_s=5)
+    return SlackBot(SECRET_TOKEN, "C042", slack.api_url, timeout_s=60)
 
 
 def draw(event: AlertEvent) -> Picture | None:

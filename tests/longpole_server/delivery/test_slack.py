@@ -9,6 +9,8 @@ from longpole_server.errors import DeliveryError
 from support.alert_events import make_event, make_notice
 from support.fake_slack import SECRET_TOKEN, Behaviour, FakeSlack, running_slack
 
+PATIENCE_S = 60
+
 
 @pytest.fixture
 def slack() -> Generator[FakeSlack]:
@@ -16,17 +18,22 @@ def slack() -> Generator[FakeSlack]:
         yield slack
 
 
+def choose_timeout_s(behaviour: Behaviour) -> int:
+    """Only who never answers is given up soon."""
+    return 1 if behaviour == "timeout" else PATIENCE_S
+
+
 def refuse(slack: FakeSlack, behaviour: Behaviour) -> DeliveryError:
     slack.script.append(behaviour)
     with pytest.raises(DeliveryError) as caught:
-        SlackWebhook(slack.webhook_url, timeout_s=1).send(make_notice())
+        SlackWebhook(slack.webhook_url, choose_timeout_s(behaviour)).send(make_notice())
     assert "secret" not in caught.value.message
     assert caught.value.__cause__ is None
     return caught.value
 
 
 def test_a_webhook_takes_blocks_with_a_fallback(slack: FakeSlack):
-    assert SlackWebhook(slack.webhook_url).send(make_notice()) == ""
+    assert SlackWebhook(slack.webhook_url, PATIENCE_S).send(make_notice()) == ""
     (body,) = slack.taken
     assert body["text"] == ":red_circle: team/run: Loss is not a number"
     assert slack.message_ids() == ["m1"]
@@ -67,7 +74,7 @@ def test_a_slack_that_is_down_is_named_without_its_address():
 
 
 def test_a_bot_answers_in_the_thread_and_strikes_off_what_is_over(slack: FakeSlack):
-    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url)
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S)
     firing = make_notice()
     remote_id = bot.send(firing)
     assert remote_id.startswith("C042/")
@@ -87,7 +94,9 @@ def test_a_bot_answers_in_the_thread_and_strikes_off_what_is_over(slack: FakeSla
 def test_a_bot_says_what_went_wrong_without_its_token(slack: FakeSlack, behaviour: Behaviour):
     slack.script.append(behaviour)
     with pytest.raises(DeliveryError) as caught:
-        SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, timeout_s=1).send(make_notice())
+        SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, choose_timeout_s(behaviour)).send(
+            make_notice()
+        )
     assert "secret" not in caught.value.message
     assert caught.value.is_final == (behaviour == "400")
     if behaviour == "429":
@@ -95,7 +104,7 @@ def test_a_bot_says_what_went_wrong_without_its_token(slack: FakeSlack, behaviou
 
 
 def test_a_message_that_cannot_be_changed_is_answered_once(slack: FakeSlack):
-    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url)
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S)
     over = make_notice(
         make_event(2, alert_id="alert-1", kind="resolved"),
         thread=Thread("C042/1.000001", make_notice(over=frozenset({"alert-1"}))),
@@ -115,5 +124,5 @@ def test_a_picture_that_cannot_be_drawn_costs_nothing_else(slack: FakeSlack):
         raise ZeroDivisionError
 
     notice = replace(make_notice(), draw=draw)
-    assert SlackBot(SECRET_TOKEN, "#alerts", slack.api_url).send(notice)
+    assert SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S).send(notice)
     assert len(slack.taken) == 1

@@ -43,7 +43,7 @@ def test_a_named_pipe_is_opened_once_so_that_its_writer_is_not_cut_off(tmp_path:
         with LogSource.of_file(path).open() as stream:
             assert stream.read() == b"step:1"
     finally:
-        writer.join(30)
+        writer.join(60)
 
 
 def test_a_name_that_is_no_text_is_made_printable(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_three_services(tmp_path: Path, writer: RecordingWriter) -> None:
 
     with running_pipeline(tmp_path, writer, Normalizer()) as pipeline:
         run(pipeline, check)
-        assert pipeline.drain(30)
+        assert pipeline.drain(60)
 
     records = writer.records
     assert len(records.raw_spans) == len(records.metric_points) == len(records.run_ends) == 1
@@ -110,7 +110,7 @@ def test_compression(
 
     with running_pipeline(tmp_path, writer, Normalizer()) as pipeline:
         run(pipeline, check)
-        assert pipeline.drain(30)
+        assert pipeline.drain(60)
 
     assert len(writer.records.raw_spans) == 100
 
@@ -122,7 +122,7 @@ def test_a_batch_id_is_stored_once(tmp_path: Path, writer: RecordingWriter) -> N
 
     with running_pipeline(tmp_path, writer, Normalizer()) as pipeline:
         run(pipeline, check)
-        assert pipeline.drain(30)
+        assert pipeline.drain(60)
 
     assert len(writer.records.raw_spans) == 1
 
@@ -247,7 +247,7 @@ def test_what_is_refused_leaves_memory() -> None:
         try:
             with pytest.raises(grpc.aio.AioRpcError):
                 await call()
-            for _ in range(100):
+            for _ in range(6000):
                 await asyncio.sleep(0.01)
                 if kept[0]() is None:
                     return

@@ -61,7 +61,7 @@ class Client:
 
     @property
     def num_written(self) -> int:
-        assert self.pipeline.drain(30)
+        assert self.pipeline.drain(60)
         return len(self._writer.records.raw_spans)
 
 

@@ -15,12 +15,12 @@ from longpole_server.ingest.signals import Signal
 from longpole_server.model.records import Records
 from support.otlp_pipeline import EchoNormalizer, RecordingWriter, running_pipeline
 
-DRAIN_S = 30.0
+DRAIN_S = 60.0
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = threading.Event()
-    for _ in range(3000):
+    for _ in range(6000):
         if condition():
             return
         deadline.wait(0.01)
@@ -258,7 +258,7 @@ def test_a_disk_that_refuses_acknowledges_nothing(tmp_path: Path) -> None:
     done = journal.append(JournalEntry("traces", 1, None, b"a"))
 
     with pytest.raises(StoreError, match="Input/output error"):
-        done.result(30)
+        done.result(60)
     assert journal.num_refused == 1
     journal.close()
 

@@ -37,7 +37,7 @@ class FakeClient:
             self._counters.most_running = max(
                 self._counters.most_running, self._counters.num_running
             )
-        assert self._gate.wait(30)
+        assert self._gate.wait(60)
         with self._lock:
             self._counters.num_running -= 1
         return pa.table({"sql": [sql]})
@@ -60,7 +60,7 @@ class Pooled:
 
 def wait_until_running(pooled: Pooled, count: int) -> None:
     deadline = threading.Event()
-    for _ in range(3000):
+    for _ in range(6000):
         if pooled.counters.num_running == count:
             return
         deadline.wait(0.01)
@@ -75,7 +75,7 @@ def test_queries_at_a_time_are_bounded() -> None:
     wait_until_running(pooled, 2)
     pooled.gate.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert pooled.counters.most_running == 2
     assert pooled.counters.num_open == 2
 
@@ -120,8 +120,8 @@ def test_closing_waits_for_queries_and_refuses_new_ones() -> None:
     closing.start()
     assert pooled.counters.num_closed == 0
     pooled.gate.set()
-    closing.join(30)
-    query.join(30)
+    closing.join(60)
+    query.join(60)
     assert pooled.counters.num_closed == 1
     with pytest.raises(StoreError, match="closed"):
         pooled.pool.query("x")

@@ -77,7 +77,7 @@ def pass_time(bench: ServiceBench, deliverer: AlertDeliverer, seconds: float) ->
 def test_it_arrives_and_the_channel_says_so(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
-    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     deliverer.on_events([store_event(bench, run_id)])
     pass_time(bench, deliverer, 9)
     assert slack.taken == [], "others may follow within the wait"
@@ -90,7 +90,7 @@ def test_it_arrives_and_the_channel_says_so(
 def test_three_things_at_once_are_one_message(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
-    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     for number, rule in enumerate(("loss.nan", "kl.high", "run.stalled"), 1):
         deliverer.on_events([store_event(bench, run_id, number, rule=rule)])
         bench.clock.seconds += 2.0
@@ -107,7 +107,7 @@ def test_a_slack_that_fails_in_every_way_gets_each_message_in_the_end(
 ):
     caplog.set_level(logging.DEBUG)
     slack.script.extend(["500", "garbage", "page", "403", "429"])
-    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=1))
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     deliverer.on_events([store_event(bench, run_id)])
     pass_time(bench, deliverer, 120)
     assert len(slack.taken) == 1
@@ -129,7 +129,7 @@ def test_what_is_down_for_long_is_told_with_its_reason_and_then_given_up(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
     slack.default = "500"
-    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     deliverer.on_events([store_event(bench, run_id)])
     for _ in range(160):
         bench.clock.seconds += 601.0
@@ -143,7 +143,7 @@ def test_a_message_that_slack_never_takes_is_given_up_at_once(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
     slack.script.append("400")
-    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     deliverer.on_events([store_event(bench, run_id)])
     pass_time(bench, deliverer, 15)
     assert slack.num_requests == 1
@@ -153,7 +153,7 @@ def test_a_message_that_slack_never_takes_is_given_up_at_once(
 def test_a_restart_at_any_moment_loses_nothing_and_repeats_nothing_confirmed(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
-    webhook = SlackWebhook(slack.webhook_url)
+    webhook = SlackWebhook(slack.webhook_url, timeout_s=60)
     store_event(bench, run_id)
     # Killed before it took note of the event; the next one before it sends; and so on.
     deliverer = open_deliverer(bench, webhook)
@@ -184,7 +184,7 @@ class Forgetful:
 def test_what_was_sent_and_not_noted_is_sent_again_under_the_same_id(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
-    webhook = SlackWebhook(slack.webhook_url)
+    webhook = SlackWebhook(slack.webhook_url, timeout_s=60)
     store_event(bench, run_id)
     forgetful = replace(bench.alert_store, writer=Forgetful(bench.alert_store))  # type: ignore[arg-type]
     deliverer = open_deliverer(bench, webhook, store=forgetful)
@@ -200,7 +200,7 @@ def test_what_was_sent_and_not_noted_is_sent_again_under_the_same_id(
 def test_a_bot_answers_in_the_thread_also_after_a_restart(
     bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
 ):
-    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url)
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, timeout_s=60)
     deliverer = open_deliverer(bench, bot)
     deliverer.on_events([store_event(bench, run_id)])
     pass_time(bench, deliverer, 12)
@@ -222,7 +222,7 @@ def test_one_channel_that_fails_does_not_keep_it_from_another(
         def send(self, notice: Notice) -> str:
             raise RuntimeError(f"a text with a secret about {notice.message_id}")
 
-    deliverer = open_deliverer(bench, Broken(), SlackWebhook(slack.webhook_url))
+    deliverer = open_deliverer(bench, Broken(), SlackWebhook(slack.webhook_url, timeout_s=60))
     deliverer.on_events([store_event(bench, run_id)])
     pass_time(bench, deliverer, 12)
     assert len(slack.taken) == 1
@@ -235,7 +235,7 @@ def test_what_was_not_told_for_a_day_is_no_news(
 ):
     store_event(bench, run_id)
     bench.clock.seconds += 86_500.0
-    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url))
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     pass_time(bench, deliverer, 12)
     assert slack.taken == []
 

@@ -47,7 +47,9 @@ def deliver_the_rest(directory: Path, slack: FakeSlack) -> set[str]:
     """Let a server that is not killed finish; return what all events say."""
     store = open_store(StoreConfig(directory=directory))
     alert_store = AlertStore(open_alert_reader(store), store.new_alert_writer())
-    deliverer = AlertDeliverer([SlackWebhook(slack.webhook_url)], alert_store, dict, pace=PACE)
+    deliverer = AlertDeliverer(
+        [SlackWebhook(slack.webhook_url, timeout_s=60)], alert_store, dict, pace=PACE
+    )
     deliverer.start()
     deadline_s = time.monotonic() + _DEADLINE_S
     while deliverer.num_left and time.monotonic() < deadline_s:

@@ -30,7 +30,7 @@ def test_it_is_one_message_that_can_be_read(tmp_path: Path):
 def train(bench: ServiceBench, slack: FakeSlack) -> None:
     """Ten steps, the last eight of them wrong, and a minute after them."""
     deliverer = AlertDeliverer(
-        [SlackWebhook(slack.webhook_url)],
+        [SlackWebhook(slack.webhook_url, timeout_s=60)],
         bench.alert_store,
         lambda: {rule.rule_id: rule.title for rule in BUILT_IN_RULES},
         "http://dashboard",

@@ -255,7 +255,7 @@ def test_the_thread_derives_and_ends(bench: ServiceBench, run_id: str):
         for records in (run.start(), run.whole_step(1, 0.0)):
             bench.writer.write(records, f"{run_id}/{len(records)}")
             bench.closer.on_written(records)
-        assert bench.closer.drain(30.0)
+        assert bench.closer.drain(60.0)
         assert [step.step for step in bench.service.list_steps(run_id)] == [1]
     finally:
         bench.closer.close()

@@ -81,7 +81,7 @@ def cluster(bench: ServiceBench) -> Cluster:
 def kubelet() -> Iterator[tuple[Kubelet, PodResourcesSource]]:
     with TemporaryDirectory(prefix="longpole") as directory:
         path = Path(directory) / "kubelet.sock"
-        kubelet, source = Kubelet(path), PodResourcesSource(path, timeout_s=30.0)
+        kubelet, source = Kubelet(path), PodResourcesSource(path, timeout_s=60.0)
         yield kubelet, source
         source.close()
         kubelet.close()

@@ -30,13 +30,13 @@ def test_who_asks_while_it_is_read_waits_for_the_same_answer() -> None:
 
     def read() -> int:
         asked.append(1)
-        release.wait(timeout=30)
+        release.wait(timeout=60)
         return 42
 
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(memory.ask, "runs", 1, read) for _ in range(4)]
         release.set()
-        assert [answer.result(timeout=30) for answer in answers] == [42] * 4
+        assert [answer.result(timeout=60) for answer in answers] == [42] * 4
     assert len(asked) == 1
 
 

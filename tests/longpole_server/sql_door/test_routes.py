@@ -13,7 +13,8 @@ import httpx
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
-from support.sql_doors import TOKEN, SqlDoor, served_door
+from longpole_server.read.free_queries import QueryLimits
+from support.sql_doors import TOKEN, SqlDoor, served_door, served_queries
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Generator[SqlDoor]:
 @pytest.fixture
 def http(door: SqlDoor) -> Generator[httpx.Client]:
     address = f"http://127.0.0.1:{door.port}/clickhouse"
-    with httpx.Client(base_url=address, headers={"X-ClickHouse-Key": TOKEN}) as client:
+    with httpx.Client(base_url=address, headers={"X-ClickHouse-Key": TOKEN}, timeout=60) as client:
         yield client
 
 
@@ -71,12 +72,22 @@ def test_the_real_client_binds_parameters(connected: Any):
         ("SELECT FROM WHERE", 62),
         ("SELECT file('/etc/hostname')", 497),
         ("DROP TABLE steps", 164),
-        ("SELECT sum(number) FROM numbers(1000000000000)", 159),
     ],
 )
 def test_errors_have_the_databases_numbers(connected: Any, sql: str, number: int):
     with pytest.raises(DatabaseError, match=f"code: {number}|Code: {number}"):
         connected.command(sql)
+
+
+def test_a_query_that_takes_too_long_has_the_databases_number(door: SqlDoor):
+    endless = "SELECT sum(number) FROM numbers(1000000000000)"
+    with served_queries(door.store, QueryLimits(max_s=0.1)) as (_, port):
+        address = f"http://127.0.0.1:{port}/clickhouse/"
+        answer = httpx.post(
+            address, content=endless, headers={"X-ClickHouse-Key": TOKEN}, timeout=60.0
+        )
+    assert answer.headers["X-ClickHouse-Exception-Code"] == "159"
+    assert "Code: 159" in answer.text
 
 
 def test_the_real_client_cannot_write(connected: Any):
@@ -205,7 +216,7 @@ def test_bodies_that_are_no_query(http: httpx.Client):
 )
 def test_the_token_is_taken_where_tools_put_it(door: SqlDoor, headers: dict[str, str]):
     address = f"http://127.0.0.1:{door.port}/clickhouse/"
-    assert httpx.post(address, content="SELECT 1", headers=headers).text == "1\n"
+    assert httpx.post(address, content="SELECT 1", headers=headers, timeout=60.0).text == "1\n"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +232,7 @@ def test_the_token_is_taken_where_tools_put_it(door: SqlDoor, headers: dict[str,
 )
 def test_nobody_else_gets_in(door: SqlDoor, headers: dict[str, str]):
     address = f"http://127.0.0.1:{door.port}/clickhouse/"
-    answer = httpx.post(address, content="SELECT 1", headers=headers)
+    answer = httpx.post(address, content="SELECT 1", headers=headers, timeout=60.0)
     assert answer.status_code == 403
     assert answer.headers["X-ClickHouse-Exception-Code"] == "516"
     assert "SELECT" not in answer.text
@@ -230,4 +241,4 @@ def test_nobody_else_gets_in(door: SqlDoor, headers: dict[str, str]):
 def test_a_password_in_the_address(door: SqlDoor):
     address = f"http://127.0.0.1:{door.port}/clickhouse/"
     query = {"query": "SELECT 1", "user": "u", "password": TOKEN}
-    assert httpx.get(address, params=query).text == "1\n"
+    assert httpx.get(address, params=query, timeout=60.0).text == "1\n"

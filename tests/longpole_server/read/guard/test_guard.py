@@ -19,7 +19,7 @@ SECRET = "what the file says"
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Store, FreeQueries]]:
-    with opened_queries(tmp_path_factory.mktemp("store"), QueryLimits(max_s=2.0)) as opened:
+    with opened_queries(tmp_path_factory.mktemp("store"), QueryLimits(max_s=60.0)) as opened:
         yield opened
 
 
