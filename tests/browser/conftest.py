@@ -1,9 +1,11 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from support.dashboard_browser import FakeServer, launch_chromium, open_page
+from support.dashboard_browser import PATIENCE_MS, FakeServer, launch_chromium, open_page
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 # Not for the whole session: an open Playwright keeps an event loop running in the main thread.

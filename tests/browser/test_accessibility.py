@@ -15,11 +15,10 @@ from longpole_dashboards.addresses import (
     sample_address,
     step_address,
 )
-from support.dashboard_browser import PATIENCE_MS, FakeServer, open_page
+from support.dashboard_browser import FakeServer, open_page
 from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 # Address, and what stands there last.
 PAGES = {

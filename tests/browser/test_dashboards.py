@@ -10,7 +10,6 @@ from support.dashboard_browser import PATIENCE_MS, FakeServer, open_page
 from support.dashboard_fake_service import ASYNC_RUN, BARE_RUN, HANGING_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 NUM_BARS = "document.querySelector('#run-shares .js-plotly-plot')?.data?.[1]?.x?.length ?? 0"
 CLOSED_BARS = """
@@ -62,7 +61,7 @@ def test_runs_are_listed_and_can_be_searched(page: Page, server: FakeServer) -> 
     page.get_by_label("Search runs").fill("starved")
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("dapo-qwen3-32b-agents")
-    assert "q=starved" in page.url
+    page.wait_for_url(lambda url: "q=starved" in url)
     page.get_by_label("Search runs").fill("")
     expect(rows).to_have_count(6)
 
@@ -71,7 +70,7 @@ def test_a_row_leads_to_its_run_and_back(page: Page, server: FakeServer) -> None
     page.goto(server.address)
     page.locator("#runs-grid .lp-cell-run", has_text="grpo-qwen3-8b-math").click()
     expect(page.locator("#run-title h1")).to_have_text("grpo-qwen3-8b-math")
-    assert page.url.endswith(run_address(LIVE_RUN))
+    page.wait_for_url(lambda url: url.endswith(run_address(LIVE_RUN)))
     page.go_back()
     expect(page.locator("#runs-grid .ag-center-cols-container .ag-row")).to_have_count(6)
 
@@ -114,7 +113,7 @@ def test_a_bar_leads_to_its_step_and_back(page: Page, server: FakeServer) -> Non
     page.wait_for_selector("#step-timeline .barlayer .point")
     page.go_back()
     page.wait_for_selector("#run-shares .barlayer .point")
-    assert page.url.endswith(run_address(LIVE_RUN))
+    page.wait_for_url(lambda url: url.endswith(run_address(LIVE_RUN)))
 
 
 def test_choices_are_part_of_the_address(page: Page, server: FakeServer) -> None:
@@ -150,6 +149,7 @@ def test_the_age_of_the_open_stage_ticks_by_itself(page: Page, server: FakeServe
 def test_a_sample_row_opens_its_drawer_and_marks_its_bar(page: Page, server: FakeServer) -> None:
     open_step(page, server, LIVE_RUN, 20)
     rows = page.locator("#step-samples .ag-center-cols-container .ag-row")
+    expect(rows.nth(2).locator(".ag-cell").first).to_have_text(re.compile(r"\S"))
     sample = rows.nth(2).locator(".ag-cell").first.inner_text()
     rows.nth(2).click()
     drawer = page.locator("#sample-body")

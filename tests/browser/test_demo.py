@@ -7,23 +7,26 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import TimeoutError as NothingCame
 
 from longpole_dashboards.addresses import compare_address, run_address, sample_address
 from support.dashboard_browser import PATIENCE_MS, open_page
 from support.server_process import ServerProcess, start_longpole
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration, pytest.mark.timeout(600)]
-expect.set_options(timeout=PATIENCE_MS)
 
 RUN_ID = "demo/browser"
 MAKES_SCREENSHOTS = bool(os.environ.get("LONGPOLE_SCREENSHOTS"))
 SCREENSHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
 # Steps there are when the browser opens: enough for a verdict, or for a picture.
 FIRST_STEPS = 20 if MAKES_SCREENSHOTS else 4
+# After that a click has led nowhere.
+CLICK_MS = 10_000
 SPEED = "1" if MAKES_SCREENSHOTS else "2"
 BARS = """
 (document.querySelector('#run-shares .js-plotly-plot')?.data?.[0]?.marker?.opacity ?? [])
@@ -65,6 +68,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         assert started.interrupt() == 0
 
 
+def click_until(page: Page, bar: Locator, address: re.Pattern[str]) -> None:
+    """Click a bar until it leads to an address: with every new step the bars move."""
+    for _ in range(PATIENCE_MS // CLICK_MS):
+        with suppress(NothingCame):
+            bar.scroll_into_view_if_needed(timeout=CLICK_MS)
+            box = bar.bounding_box(timeout=CLICK_MS)
+            assert box is not None
+            page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            page.wait_for_url(address, timeout=CLICK_MS)
+        if address.search(page.url):
+            return
+    raise AssertionError(f"no click leads to {address.pattern}")
+
+
 def photograph(page: Page, name: str, folder: Path) -> None:
     """Take pictures of a page in both themes, ending in the one it began with."""
     root = page.locator("html")
@@ -104,12 +121,7 @@ def test_a_person_follows_a_live_run(
 
         # A stage of a step leads to that step.
         bars = page.locator("#run-shares .barlayer .trace").first.locator(".point")
-        bar = bars.nth(FIRST_STEPS - 2)
-        bar.scroll_into_view_if_needed()
-        box = bar.bounding_box()
-        assert box is not None
-        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        page.wait_for_url(re.compile(r"/step\?"))
+        click_until(page, bars.nth(FIRST_STEPS - 2), re.compile(r"/step\?"))
         expect(page.locator("#step-title h1")).to_have_text(re.compile(r"Step \d+"))
         page.wait_for_selector("#step-timeline .barlayer .point")
         page.wait_for_selector("#step-timeline .heatmaplayer image")
@@ -124,7 +136,7 @@ def test_a_person_follows_a_live_run(
         page.go_back()
         page.go_back()
         page.wait_for_selector("#run-shares .barlayer .point")
-        assert page.url.endswith(run_address(RUN_ID))
+        page.wait_for_url(lambda url: url.endswith(run_address(RUN_ID)))
 
         # The sample's own page, the run against its beginning, the cluster, the alerts.
         page.goto(server.url + sample_address(RUN_ID, sample))

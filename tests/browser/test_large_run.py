@@ -6,11 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from longpole_dashboards.addresses import run_address, step_address
-from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_browser import FakeServer
 from support.dashboard_large_service import LARGE_RUN, NUM_STEPS
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 NUM_SHAPES = "document.querySelectorAll('.js-plotly-plot path, .js-plotly-plot rect').length"
 NUM_GL = "document.querySelectorAll('.gl-canvas').length"

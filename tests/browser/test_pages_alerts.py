@@ -7,11 +7,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from longpole_dashboards.addresses import alerts_address
-from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_browser import FakeServer
 from support.dashboard_fake_service import HANGING_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 CARDS = "#alerts-cards .lp-alert"
 

@@ -7,10 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from longpole_dashboards.addresses import cluster_address
-from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_browser import FakeServer
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 NODES = "#cluster-nodes .ag-center-cols-container .ag-row"
 GPUS = "#cluster-gpus .ag-center-cols-container .ag-row"
@@ -69,7 +68,7 @@ def test_what_the_map_shows_is_part_of_the_address(page: Page, server: FakeServe
     page.locator("#cluster-map-field").get_by_text("run", exact=True).click()
     page.wait_for_url(re.compile("map=run"))
     expect(page.locator("#cluster-map-legend")).to_contain_text("ppo-llama-70b-code")
-    assert "node=node-b1" in page.url
+    page.wait_for_url(lambda url: "node=node-b1" in url)
     page.locator("#cluster-span").get_by_text("1 h").click()
     page.wait_for_url(re.compile("span=60"))
 

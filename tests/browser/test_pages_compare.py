@@ -6,11 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from longpole_dashboards.addresses import compare_address, run_address
-from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_browser import FakeServer
 from support.dashboard_fake_service import ASYNC_RUN, BARE_RUN, BASELINE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 
 def open_comparison(page: Page, server: FakeServer, address: str) -> None:
@@ -31,7 +30,7 @@ def test_two_runs_of_the_list_are_compared(page: Page, server: FakeServer) -> No
     expect(button).to_have_text("Compare the two")
     button.click()
     page.wait_for_selector("#compare-waterfall .barlayer .point")
-    assert page.url.endswith(compare_address(LIVE_RUN, BASELINE_RUN))
+    page.wait_for_url(lambda url: url.endswith(compare_address(LIVE_RUN, BASELINE_RUN)))
     expect(page.locator("#compare-before")).to_contain_text("grpo-qwen3-8b-baseline")
     expect(page.locator("#compare-headline")).to_contain_text("faster")
     expect(page.locator("#compare-config")).to_contain_text("rollout.gpu_memory_utilization")
@@ -41,7 +40,7 @@ def test_a_run_is_compared_with_its_first_steps(page: Page, server: FakeServer) 
     page.goto(server.address + run_address(LIVE_RUN))
     page.locator("#run-compare").click()
     page.wait_for_selector("#compare-waterfall .barlayer .point")
-    assert "b_from=1" in page.url
+    page.wait_for_url(lambda url: "b_from=1" in url)
     expect(page.locator("#compare-config")).to_contain_text("No setting differs")
 
 
@@ -78,7 +77,7 @@ def test_another_run_is_chosen(page: Page, server: FakeServer) -> None:
     page.locator("#compare-with").click()
     page.get_by_role("option", name="grpo-qwen3-8b-baseline").click()
     expect(page.locator("#compare-before")).to_contain_text("grpo-qwen3-8b-baseline")
-    assert "b=math%2Fgrpo-qwen3-8b-baseline" in page.url
+    page.wait_for_url(lambda url: "b=math%2Fgrpo-qwen3-8b-baseline" in url)
 
 
 def test_without_a_run_the_page_says_what_to_do(page: Page, server: FakeServer) -> None:

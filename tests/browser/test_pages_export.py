@@ -7,11 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from longpole_dashboards.addresses import compare_address, sample_address, step_address
-from support.dashboard_browser import PATIENCE_MS, FakeServer, open_page
+from support.dashboard_browser import FakeServer, open_page
 from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 SAMPLE = sample_address(LIVE_RUN, "0020-003-2")
 COMPARISON = compare_address(LIVE_RUN, BASELINE_RUN)

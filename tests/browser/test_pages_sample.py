@@ -6,11 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from longpole_dashboards.addresses import sample_address, step_address
-from support.dashboard_browser import PATIENCE_MS, FakeServer
+from support.dashboard_browser import FakeServer
 from support.dashboard_fake_service import BARE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=PATIENCE_MS)
 
 SAMPLE = "0020-003-2"
 
@@ -31,6 +30,16 @@ def find_bar_of(sample: str, plot: str) -> str:
         " return [box.left + x._offset + x.l2p(bar.base[i] + bar.x[i] / 2),"
         " box.top + y._offset + y.l2p(row)]; })()"
     )
+
+
+def find_resting_bar(page: Page, sample: str, plot: str) -> tuple[float, float]:
+    """Return where a bar is once nothing above it grows any more: a click goes there."""
+    at: tuple[float, float] | None = None
+    while True:
+        before, at = at, page.evaluate(find_bar_of(sample, plot))
+        if at is not None and at == before:
+            return at
+        page.wait_for_timeout(300)
 
 
 def test_a_sample_says_where_its_time_went(page: Page, server: FakeServer) -> None:
@@ -61,7 +70,7 @@ def test_a_row_of_the_step_leads_to_its_sample(page: Page, server: FakeServer) -
     sample = link.text_content() or ""
     link.click()
     expect(page.locator("#samplepage-title h1")).to_contain_text(sample)
-    assert page.url.endswith(sample_address(LIVE_RUN, sample))
+    page.wait_for_url(lambda url: url.endswith(sample_address(LIVE_RUN, sample)))
 
 
 def test_a_bar_and_a_row_of_the_group_lead_to_that_sample(page: Page, server: FakeServer) -> None:
@@ -75,15 +84,7 @@ def test_a_bar_and_a_row_of_the_group_lead_to_that_sample(page: Page, server: Fa
     rows = page.evaluate(f"{plot}.layout.yaxis.ticktext")
     assert any("<b>0020-003-6</b>" in row for row in rows)
     other = next(row for row in reversed(rows) if row.startswith("0020-003"))
-    find_bar = find_bar_of(other, plot)
-    at = page.evaluate(find_bar)
-    # What stands above it may still be growing: a click goes where the bar has come to rest.
-    while True:
-        page.wait_for_timeout(300)
-        before, at = at, page.evaluate(find_bar)
-        if at == before:
-            break
-    page.mouse.click(*at)
+    page.mouse.click(*find_resting_bar(page, other, plot))
     expect(page.locator("#samplepage-title h1")).to_contain_text(other)
 
 
@@ -93,8 +94,7 @@ def test_a_click_belongs_to_the_bar_that_was_pressed_though_the_page_moves(
     open_sample(page, server)
     plot = "document.querySelector('#samplepage-lanes .js-plotly-plot')"
     page.locator("#samplepage-lanes").scroll_into_view_if_needed()
-    bar = page.evaluate(find_bar_of("0020-003-5", plot))
-    page.mouse.move(*bar)
+    page.mouse.move(*find_resting_bar(page, "0020-003-5", plot))
     page.wait_for_function(f"{plot}._hoverdata?.some(one => one.customdata[2] === '0020-003-5')")
     page.mouse.down()
     page.evaluate("document.querySelector('#samplepage-title').style.marginTop = '90px'")

@@ -124,7 +124,7 @@ class FakeServer:
         return int(self._post("finish-step", run=run_id)["step"])
 
     def slow_down(self, seconds: float) -> None:
-        """Let every look at steps take so much longer."""
+        """Let every look at steps take so much longer; 0 ends those that are under way."""
         self._post("slow", seconds=seconds)
 
     def advance(self, seconds: float) -> None:

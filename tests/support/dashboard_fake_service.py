@@ -1,7 +1,6 @@
 """An in-memory `Service` with believable runs, driven by a clock that tests move."""
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from statistics import median
@@ -113,8 +112,8 @@ class FakeService:
         chosen = make_specs(now_ns) if specs is None else specs
         self._specs = {spec.run_id: spec for spec in chosen}
         self._plans = {spec.run_id: tuple(islice(plan_steps(spec), plan_limit)) for spec in chosen}
-        # Every look at steps takes so much longer.
-        self.delay_s = 0.0
+        self._delay_s = 0.0
+        self._hurry = threading.Event()
         self.alerts = FakeAlerts(now_ns=now_ns)
         if specs is None:
             fill_alerts(self.alerts, now_ns)
@@ -126,6 +125,14 @@ class FakeService:
 
     def now_ns(self) -> int:
         return self._now_ns
+
+    def slow_down(self, seconds: float) -> None:
+        """Let every look at steps take so much longer; 0 ends those that are under way."""
+        self._delay_s = seconds
+        if seconds:
+            self._hurry.clear()
+        else:
+            self._hurry.set()
 
     def advance(self, seconds: float) -> None:
         """Move the clock and tell everybody."""
@@ -171,7 +178,7 @@ class FakeService:
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> Sequence[Step]:
         spec = self._spec(run_id)
-        time.sleep(self.delay_s)
+        self._hurry.wait(self._delay_s)
         return [
             self._step(spec, planned)
             for planned in self._known(run_id)

@@ -32,7 +32,7 @@ def make_api(service: FakeService) -> FastAPI:
         return {"step": service.advance_past_step(run)}
 
     def slow(seconds: float) -> dict[str, float]:
-        service.delay_s = seconds
+        service.slow_down(seconds)
         return {"seconds": seconds}
 
     api.add_api_route("/fake/slow", slow, methods=["POST"])
