@@ -29,7 +29,7 @@ from longpole_sim.trainer import (
 from longpole_sim.workload import RESTART_S, Run, first_step_of_attempt
 
 _CHECK_SECONDS = 1.0
-_STOP_SECONDS = 20.0
+_STOP_SECONDS = 60.0
 _PROBE_SECONDS = 5.0
 _SHARES_SHOWN = 3
 

@@ -17,7 +17,7 @@ from longpole_sim.tether import tethered
 
 _START_SECONDS = 60.0
 # An agent drains what it holds before it ends; one that cannot is ended for it.
-_STOP_SECONDS = 8.0
+_STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.05
 
 

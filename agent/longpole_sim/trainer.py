@@ -24,7 +24,7 @@ from longpole_sim.workload import plan_run
 
 # Exit status of a trainer that a scenario lets crash.
 CRASH_STATUS = 70
-_FLUSH_SECONDS = 3.0
+_FLUSH_SECONDS = 10.0
 
 
 class StopRequestedError(Exception):

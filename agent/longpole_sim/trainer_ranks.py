@@ -18,8 +18,8 @@ from longpole_sim.nodes import NodeAddress
 from longpole_sim.run_identity import SYSTEM, RunIdentity
 from longpole_sim.tether import tie_to_parent
 
-_FLUSH_SECONDS = 3.0
-_STOP_SECONDS = 10.0
+_FLUSH_SECONDS = 10.0
+_STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ def build(endpoint: str) -> HttpPost:
 def test_posts_protobuf_with_the_token() -> None:
     with FakeReceiver() as receiver:
         post = build(receiver.endpoint + "/prefix/")
-        assert post.post("/v1/logs", b"\x01", "secret", 10.0) == Reply(200)
-        assert post.post("/v1/logs", b"\x02", None, 10.0) == Reply(200)
+        assert post.post("/v1/logs", b"\x01", "secret", 60.0) == Reply(200)
+        assert post.post("/v1/logs", b"\x02", None, 60.0) == Reply(200)
         post.close()
         first, second = receiver.requests
     assert (first.path, first.body) == ("/prefix/v1/logs", b"\x01")
@@ -36,7 +36,7 @@ def test_headers_of_the_otlp_environment_are_sent() -> None:
             "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b,x=1",
         }
         post = HttpPost(read_settings(None, None, environ))
-        post.post("/v1/logs", b"", None, 10.0)
+        post.post("/v1/logs", b"", None, 60.0)
         post.close()
     assert receiver.requests[0].headers["api-key"] == "a b"
     assert receiver.requests[0].headers["x"] == "1"
@@ -48,7 +48,7 @@ def test_reports_status_and_asked_pause(value: str | None, pause_s: float | None
         receiver.behaviour.statuses = [503]
         receiver.behaviour.headers = {} if value is None else {"Retry-After": value}
         post = build(receiver.endpoint)
-        assert post.post("/v1/logs", b"", None, 10.0) == Reply(503, pause_s)
+        assert post.post("/v1/logs", b"", None, 60.0) == Reply(503, pause_s)
         post.close()
 
 
@@ -57,7 +57,7 @@ def test_connection_closed_while_idle_is_opened_anew() -> None:
         receiver.behaviour.closes_connection = True
         post = build(receiver.endpoint)
         for _ in range(3):
-            assert post.post("/v1/logs", b"", None, 10.0) == Reply(200)
+            assert post.post("/v1/logs", b"", None, 60.0) == Reply(200)
         post.close()
     assert len(receiver.requests) == 3
 
@@ -68,7 +68,7 @@ def test_nobody_there_and_nobody_answering_are_unreachable() -> None:
         with pytest.raises(ReceiverUnreachable, match="timed out"):
             build(f"http://127.0.0.1:{port}").post("/v1/logs", b"", None, 0.05)
     with pytest.raises(ReceiverUnreachable, match=f"127.0.0.1:{port}"):
-        build(f"http://127.0.0.1:{port}").post("/v1/logs", b"", None, 10.0)
+        build(f"http://127.0.0.1:{port}").post("/v1/logs", b"", None, 60.0)
 
 
 def test_receiver_that_speaks_no_http_is_unreachable() -> None:
@@ -83,15 +83,15 @@ def test_receiver_that_speaks_no_http_is_unreachable() -> None:
         thread = threading.Thread(target=greet)
         thread.start()
         with pytest.raises(ReceiverUnreachable):
-            build(f"http://127.0.0.1:{server.getsockname()[1]}").post("/v1/logs", b"", None, 10.0)
+            build(f"http://127.0.0.1:{server.getsockname()[1]}").post("/v1/logs", b"", None, 60.0)
         thread.join()
 
 
 def test_large_bodies_are_compressed_on_the_way_to_far_receivers() -> None:
     with FakeReceiver() as receiver:
         post = HttpPost(read_settings(receiver.endpoint, None, {}), is_compressing=True)
-        post.post("/v1/traces", b"a" * 5000, None, 10.0)
-        post.post("/v1/traces", b"small", None, 10.0)
+        post.post("/v1/traces", b"a" * 5000, None, 60.0)
+        post.post("/v1/traces", b"small", None, 60.0)
         post.close()
     large, small = receiver.requests
     assert (large.headers["content-encoding"], large.body) == ("gzip", b"a" * 5000)
@@ -103,6 +103,6 @@ def test_random_state_that_the_trainer_seeded_is_left_alone() -> None:
     state = random.getstate()
     with FakeReceiver() as receiver:
         post = build(receiver.endpoint)
-        post.post("/v1/logs", b"", None, 10.0)
+        post.post("/v1/logs", b"", None, 60.0)
         post.close()
     assert random.getstate() == state

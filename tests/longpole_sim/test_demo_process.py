@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 RUN_ID = "team/demo"
 CLUSTER = Cluster(nodes=2, gpus_per_node=2, tag=RUN_ID)
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from support.fault_ledger import KINDS, Kind, Ledger, Outcome, make_request
 
 # Least time between two requests of a sender, so that programs under test get a turn.
 _PACE_S = 0.04
-_TIMEOUT_S = 20.0
+_TIMEOUT_S = 60.0
 _METHODS = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
     "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-# What uv and pip say when there is no index to ask.
+# What uv and pip say when there is no index to ask, or when it is lost on the way.
 _NO_INDEX = ("dns error", "Failed to fetch", "Could not connect", "error sending request",
-             "Network is unreachable", "No matching distribution found")  # fmt: skip
+             "Network is unreachable", "No matching distribution found", "timed out",
+             "Connection reset", "Temporary failure in name resolution")  # fmt: skip
 
 
 def find_interpreter(version: str) -> str:

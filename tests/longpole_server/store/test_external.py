@@ -35,7 +35,7 @@ def front(tmp_path: Path) -> Generator[ClickHouseFront]:
 
 
 def config_of(front: ClickHouseFront, **more: object) -> StoreConfig:
-    fields = {"url": front.url, "user": USER, "password": PASSWORD, "start_timeout_s": 30.0}
+    fields = {"url": front.url, "user": USER, "password": PASSWORD, "start_timeout_s": 120.0}
     return StoreConfig(**{**fields, **more})  # pyright: ignore[reportArgumentType]
 
 
