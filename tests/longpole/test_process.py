@@ -10,7 +10,6 @@ import pytest
 
 from support.sdk_receiver import DEADLINE_S, FakeReceiver
 
-
 # A stall of the machine at the exit is no trainer's loss here.
 _PREFACE = """import os, random, sys, threading, time
 import longpole, longpole.process
