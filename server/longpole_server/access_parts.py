@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 from longpole_server.api.access import Access
 from longpole_server.api.login import Door
 from longpole_server.api.peers import Proxies, parse_networks
-from longpole_server.auth.attempts import FailedAttempts
+from longpole_server.auth.attempts import Attempts
 from longpole_server.auth.audit import AuditLog
 from longpole_server.auth.book import AccessBook
+from longpole_server.auth.marks import Marks
 from longpole_server.auth.sessions import Sessions, check_key, load_key
 from longpole_server.config import Config, is_loopback
 from longpole_server.errors import ConfigError
@@ -41,7 +42,7 @@ def open_door(config: Config) -> Generator[Door]:
             config.proxy_role,
             _list_hosts(config),
         )
-        yield Door(access, FailedAttempts(), audit)
+        yield Door(access, Attempts(), Marks(key), audit)
 
 
 def may_ask_sql(door: Door, password: str | None) -> bool:

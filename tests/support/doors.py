@@ -9,10 +9,11 @@ from starlette.testclient import TestClient
 from longpole_server.api.access import Access
 from longpole_server.api.login import Door
 from longpole_server.api.peers import Proxies
-from longpole_server.auth.attempts import FailedAttempts
+from longpole_server.auth.attempts import Attempts
 from longpole_server.auth.audit import AuditLog
 from longpole_server.auth.book import AccessBook
 from longpole_server.auth.entries import TokenEntry, UserEntry, edit_entries
+from longpole_server.auth.marks import Marks
 from longpole_server.auth.passwords import hash_password
 from longpole_server.auth.sessions import Sessions
 from longpole_server.auth.tokens import hash_token, make_token
@@ -52,12 +53,13 @@ def make_door(
     token: str | None = None,
     proxies: Proxies | None = None,
     hosts: frozenset[str] | None = None,
-    attempts: FailedAttempts | None = None,
+    attempts: Attempts | None = None,
 ) -> Door:
     """A door on `access.json` of a directory."""
     book = AccessBook(directory / "access.json", token)
-    access = Access(book, Sessions(book, "k" * 40, 3_600), proxies or Proxies(), "viewer", hosts)
-    return Door(access, attempts or FailedAttempts(), AuditLog(directory / "audit.jsonl"))
+    key = "k" * 40
+    access = Access(book, Sessions(book, key, 3_600), proxies or Proxies(), "viewer", hosts)
+    return Door(access, attempts or Attempts(), Marks(key), AuditLog(directory / "audit.jsonl"))
 
 
 def bearer(token: str) -> Mapping[str, str]:

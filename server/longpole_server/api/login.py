@@ -2,6 +2,8 @@
 
 import asyncio
 import html
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qs, quote
 
@@ -18,13 +20,17 @@ from longpole_server.api.access import (
 )
 from longpole_server.api.peers import Peer
 from longpole_server.api.responses import make_error
-from longpole_server.auth.attempts import FailedAttempts
+from longpole_server.auth.attempts import Attempts, Source
 from longpole_server.auth.audit import AuditLog
+from longpole_server.auth.marks import MARK_AGE_S, Marks
 from longpole_server.model.principal import Principal
 
 _MAX_BODY_BYTES = 8 << 10
 # Hashing takes a core for tens of milliseconds: strangers get no more than one.
 _NUM_AT_ONCE = 1
+# More that stand in line would wait longer than browsers do.
+_MAX_IN_LINE = 50
+_MARK_COOKIE = "longpole_browser"
 _NO_STORE = {"Cache-Control": "no-store"}
 _PAGE_HEADERS = {
     **_NO_STORE,
@@ -77,7 +83,8 @@ class Door:
     """What signing in needs."""
 
     access: Access
-    attempts: FailedAttempts
+    attempts: Attempts
+    marks: Marks
     audit: AuditLog
 
 
@@ -94,8 +101,10 @@ class _SigningIn:
     def __init__(self, door: Door) -> None:
         self._access = door.access
         self._attempts = door.attempts
+        self._marks = door.marks
         self._audit = door.audit
-        self._turns = asyncio.Semaphore(_NUM_AT_ONCE)
+        self._strangers = _Line()
+        self._known = _Line()
 
     async def answer(self, request: Request) -> Response:
         target = _read_target(request.query_params.get("next", "/"))
@@ -122,21 +131,39 @@ class _SigningIn:
 
     async def _try(self, request: Request, name: str, password: str, target: str) -> Response:
         peer = _peer(request)
-        keys = (f"address/{peer.address}", f"name/{name}") if name else (f"address/{peer.address}",)
-        wait_s = self._attempts.wait_s(*keys)
+        by_token = self._access.book.find_by_token(password)
+        if by_token is not None and by_token.may_read:
+            # Nobody guesses one, and it is no use to whoever tries names.
+            return self._let_in(by_token, peer, target)
+        mark = self._marks.find(request.cookies.get(_MARK_COOKIE), name) if name else None
+        source = Source(peer.address, name, mark)
+        line = self._strangers if mark is None else self._known
+        if line.is_full:
+            return self._delay(target, 1.0)
+        wait_s = self._attempts.begin(source)
         if wait_s > 0:
-            if self._attempts.is_news(*keys):
+            if self._attempts.is_news(source):
                 outcome = "refused: too many attempts"
                 self._audit.record(name, "session.begin", "", outcome, peer.address)
-            page = self._show(target, "Too many attempts. Try again in some minutes.", 429)
-            page.headers["Retry-After"] = str(max(1, round(wait_s)))
-            return page
-        principal = await self._find(name, password)
+            return self._delay(target, wait_s)
+        principal = await line.run(self._access.book.find_by_password, name, password)
         if principal is None or not principal.may_read:
-            self._attempts.add(*keys)
             self._audit.record(name, "session.begin", "", "refused: wrong password", peer.address)
             return self._show(target, _WRONG, 401)
-        self._attempts.forget(*keys)
+        self._attempts.succeed(source)
+        response = self._let_in(principal, peer, target)
+        response.set_cookie(
+            _MARK_COOKIE,
+            self._marks.make(name),
+            max_age=MARK_AGE_S,
+            path=LOGIN_PATH,
+            secure=peer.is_encrypted,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    def _let_in(self, principal: Principal, peer: Peer, target: str) -> Response:
         self._audit.record(principal.name, "session.begin", address=peer.address)
         response = RedirectResponse(target, 303, _NO_STORE)
         response.set_cookie(
@@ -151,12 +178,11 @@ class _SigningIn:
         )
         return response
 
-    async def _find(self, name: str, password: str) -> Principal | None:
-        by_token = self._access.book.find_by_token(password)
-        if by_token is not None or not name:
-            return by_token
-        async with self._turns:
-            return await asyncio.to_thread(self._access.book.find_by_password, name, password)
+    def _delay(self, target: str, wait_s: float) -> Response:
+        seconds = max(1, math.ceil(wait_s))
+        page = self._show(target, f"Too many attempts. Try again in {_say_wait(seconds)}.", 429)
+        page.headers["Retry-After"] = str(seconds)
+        return page
 
     def _show(self, target: str, problem: str = "", status: int = 200) -> Response:
         said = f'<p class="wrong" role="alert">{html.escape(problem)}</p>' if problem else ""
@@ -166,6 +192,37 @@ class _SigningIn:
             problem=said,
         )
         return HTMLResponse(page, status, _PAGE_HEADERS)
+
+
+class _Line:
+    """Those whose password is looked at, one after the other."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(_NUM_AT_ONCE)
+        self._num_in_line = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._num_in_line >= _MAX_IN_LINE
+
+    async def run(
+        self, find: Callable[[str, str], Principal | None], name: str, password: str
+    ) -> Principal | None:
+        if not name:
+            return None
+        self._num_in_line += 1
+        try:
+            async with self._turns:
+                return await asyncio.to_thread(find, name, password)
+        finally:
+            self._num_in_line -= 1
+
+
+def _say_wait(seconds: int) -> str:
+    if seconds < 60:
+        return "a second" if seconds == 1 else f"{seconds} seconds"
+    minutes = math.ceil(seconds / 60)
+    return "a minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def _refuse_foreign(request: Request) -> Response | None:

@@ -110,7 +110,9 @@ class Config:
     )
     redact_file: Path | None = field(
         default=None,
-        metadata=_option("more such rules, a name and a regular expression in each line", Path),
+        metadata=_option(
+            "more such rules, a name and a regular expression (RE2) in each line", Path
+        ),
     )
     max_body_bytes: int = field(
         default=64 << 20,

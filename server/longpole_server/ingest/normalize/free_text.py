@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from longpole.conventions.attributes import TEXT_ATTRIBUTE_KEYS, TEXT_ATTRIBUTE_PREFIXES
 from longpole_server.errors import ConfigError
+from longpole_server.ingest.normalize.own_patterns import OwnPattern, PatternError
 
 # Longer attribute values are cut in the raw spans; an ellipsis marks the cut.
 MAX_TEXT_CHARS = 4096
@@ -32,7 +34,7 @@ class RedactionRule:
     """
 
     name: str
-    pattern: "re.Pattern[str]"
+    pattern: "re.Pattern[str] | OwnPattern"
     needle: str = ""
 
 
@@ -166,8 +168,8 @@ def choose_rules(names: str, file: Path | None) -> tuple[RedactionRule, ...]:
 
     Args:
         names: Of the usual ones, separated by commas; `all`, or `none`.
-        file: More, one in a line: its name, a space, a regular expression of Python. Empty lines
-            and those that begin with `#` mean nothing.
+        file: More, one in a line: its name, a space, a regular expression of RE2. Empty lines and
+            those that begin with `#` mean nothing.
 
     Raises:
         ConfigError: A name is unknown, or the file makes no sense.
@@ -190,9 +192,12 @@ def choose_rules(names: str, file: Path | None) -> tuple[RedactionRule, ...]:
 def _read_rules(file: Path) -> list[RedactionRule]:
     try:
         with file.open("rb") as opened:
-            lines = opened.read(_MAX_FILE_BYTES).decode().splitlines()
+            content = opened.read(_MAX_FILE_BYTES + 1)
+        lines = content.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the redaction rules in {file}: {error}") from error
+    if len(content) > _MAX_FILE_BYTES:
+        raise ConfigError(f"{file} is larger than {_MAX_FILE_BYTES:,} bytes")
     rules = [
         _read_rule(line.strip(), f"{file}, line {number}")
         for number, line in enumerate(lines, 1)
@@ -210,10 +215,13 @@ def _read_rule(line: str, where: str) -> RedactionRule:
             f"{where}: not a rule", hint=r"a name of small letters and a pattern: ticket TICK-\d+"
         )
     try:
-        pattern = re.compile(text.strip())
-    except re.error as error:
-        raise ConfigError(f"{where}: not a regular expression: {error}") from error
-    if pattern.fullmatch("") is not None:
+        pattern = OwnPattern(text.strip())
+    except PatternError as error:
+        raise ConfigError(
+            f"{where}: not a regular expression: {error}",
+            hint="the syntax is RE2's: what may take long (look-around, back references) is none",
+        ) from error
+    if pattern.matches_nothing():
         raise ConfigError(f"{where}: the pattern matches nothing at all, everywhere")
     return RedactionRule(name, pattern)
 
@@ -221,10 +229,10 @@ def _read_rule(line: str, where: str) -> RedactionRule:
 class _Replacement:
     def __init__(self, rule: RedactionRule) -> None:
         self._text = f"[redacted {rule.name}]"
-        self._has_group = "secret" in rule.pattern.groupindex
+        self._group = rule.pattern.groupindex.get("secret")
 
-    def __call__(self, match: "re.Match[str]") -> str:
-        if not self._has_group or match["secret"] is None:
+    def __call__(self, match: Any) -> str:  # noqa: ANN401 - of either engine, which look alike
+        if self._group is None or match[self._group] is None:
             return self._text
-        begin, end = (place - match.start() for place in match.span("secret"))
+        begin, end = (place - match.start() for place in match.span(self._group))
         return match[0][:begin] + self._text + match[0][end:]

@@ -130,7 +130,12 @@ def test_rules_are_chosen_by_name_and_added_from_a_file(tmp_path: Path) -> None:
         ("all", "ticket", "line 1: not a rule"),
         ("all", "a b\nticket (", "line 2: not a regular expression"),
         ("all", "ticket x*", "matches nothing at all"),
+        ("all", r"echo (a)\1", r"line 1: not a regular expression: invalid escape sequence: \1"),
+        ("all", "ahead (?=a)b", "line 1: not a regular expression: invalid perl operator"),
+        ("all", "huge " + r"\p{L}{900}" * 9, "line 1: not a regular expression"),
+        ("all", "# words\n" * 10_000, "is larger than 65,536 bytes"),
     ],
+    ids=range(9),
 )
 def test_rules_that_make_no_sense_are_refused(
     tmp_path: Path, names: str, content: str, message: str
@@ -149,3 +154,26 @@ def test_no_rule_takes_long_on_what_was_made_to_be_slow() -> None:
     for piece in ("a@", "eyJ", "a.", "://", "-----BEGIN ", "password", "sk-", "x" * 64, "bearer "):
         free_text.clean(piece * (MAX_TEXT_CHARS // len(piece)))
     assert isinstance(USUAL_RULES["email"], RedactionRule)
+
+
+def test_no_text_makes_a_rule_of_somebody_s_own_slow(tmp_path: Path) -> None:
+    file = tmp_path / "rules"
+    file.write_text("nested (?:(?:a+)+)+$\nmany (?:a?){40}(?:a){40}b\nwide .*.*.*=.*z\n")
+    free_text = FreeText(keep=True, rules=choose_rules("none", file))
+
+    # Python's engine would take longer than the universe is old.
+    cleaned = free_text.clean("a" * 8_000 + "!")
+
+    assert cleaned == "a" * 8_000 + "!"
+
+
+def test_rules_of_somebody_s_own_read_every_script(tmp_path: Path) -> None:
+    file = tmp_path / "rules"
+    file.write_text(r"patient 病人[:：]\s?(?P<secret>\p{Han}+)", encoding="utf-8")
+    rules = choose_rules("none", file)
+
+    assert (
+        FreeText(keep=True, rules=rules).clean("😀 病人：王小明, x")
+        == "😀 病人：[redacted patient], x"
+    )
+    assert FreeText(keep=True, rules=rules).clean("\ud800 病人:王") == "? 病人:[redacted patient]"
