@@ -1,16 +1,17 @@
 """The command `longpole`: finds subcommands by name, names the missing extra when one is absent.
 
-Exit status: 0 done, 1 failed while working, 2 the request cannot be met.
+Exit status: 0 done, 1 failed while working, 2 the request cannot be met, 130 interrupted.
 """
 
+import contextlib
 import importlib
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from longpole._version import __version__
+from longpole.output import leave_output, open_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +43,50 @@ COMMANDS: Mapping[str, Command] = {
     "migrate": Command("longpole_server.cli.migrate", "server", "bring a store up to date"),
 }
 
+_INTERRUPTED = 130
 _USAGE = "usage: longpole COMMAND [options]\n\ncommands:\n"
 
 
 def main(arguments: Sequence[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> int:
     """Run the command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    open_output()
     try:
-        return _choose(words, commands)
+        status = _choose(words, commands)
+        # Here, where an output that takes nothing more can still be answered.
+        sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; nothing is left for the interpreter to write.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has seen enough.
+        leave_output()
         return 0
+    except KeyboardInterrupt:
+        leave_output()
+        return _INTERRUPTED
+    except OSError as error:
+        leave_output()
+        what = error.filename or "the output cannot be written"
+        with contextlib.suppress(OSError):
+            print(f"longpole: {what}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return status
 
 
 def _choose(words: Sequence[str], commands: Mapping[str, Command]) -> int:
     if not words:
-        _say(_describe(commands))
+        print(_describe(commands))
         print("longpole: a command is missing; see longpole --help", file=sys.stderr)
         return 2
     if words[0] in {"-h", "--help", "help"}:
-        _say(_describe(commands))
+        print(_describe(commands))
         return 0
     if words[0] in {"version", "--version", "-V"}:
-        _say(f"longpole {__version__}")
+        print(f"longpole {__version__}")
         return 0
     command = commands.get(words[0])
     if command is None:
         print(f"longpole: no command {words[0]!r}; see longpole --help", file=sys.stderr)
         return 2
     return _run(words[0], command, words[1:])
-
-
-def _say(text: str) -> None:
-    # Flushed here, where a closed pipe can still be answered.
-    print(text, flush=True)
 
 
 def _describe(commands: Mapping[str, Command]) -> str:
@@ -96,9 +106,7 @@ def _run(name: str, command: Command, words: Sequence[str]) -> int:
         )
         return 2
     run = cast("Callable[[Sequence[str]], int]", module.main)
-    status = run(words)
-    sys.stdout.flush()
-    return status
+    return run(words)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,25 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _REFUSED = 2
 _ABSENT = object()
 
 
-class OptionParser(argparse.ArgumentParser):
+class HelpfulParser(argparse.ArgumentParser):
+    """Shows its help, or fails: argparse is silent where the output takes nothing."""
+
+    def print_help(self, file: Any = None) -> None:  # noqa: ANN401 - as argparse has it
+        """Write the help to a file, or to standard output.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        print(self.format_help(), end="", file=file, flush=True)
+
+
+class OptionParser(HelpfulParser):
     """Says what is wrong in one line, where argparse would show its usage as well."""
 
     def error(self, message: str) -> NoReturn:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from longpole.log_lines import parse_form
+from longpole.options import HelpfulParser
 from longpole_agent.errors import ConfigError
 from longpole_agent.targets import Target, parse_static_targets
 
@@ -142,7 +143,7 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(HelpfulParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message, "see longpole agent --help")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from longpole.options import OptionParser
+from longpole.output import announce
 from longpole_sim.cluster import Cluster
 from longpole_sim.demo import DemoError, DemoSettings, default_run_id, run_demo
 from longpole_sim.library import LIBRARY
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     try:
-        run_demo(settings, _say)
+        run_demo(settings, announce)
     except DemoError as error:
         print(f"longpole demo: {error}", file=sys.stderr)
         return 1
@@ -148,7 +149,3 @@ def _speed(text: str) -> float:
             f"{text!r} is not a number from {_MIN_SPEED} to {_MAX_SPEED:.0f}"
         )
     return speed
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)

@@ -1,8 +1,10 @@
+import io
 import os
 import subprocess
 import sys
 import types
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,48 @@ def test_a_reader_that_has_seen_enough_is_no_error(words: list[str]) -> None:
     finally:
         os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without a full device")
+@pytest.mark.parametrize("words", [[], ["--help"], ["version"], ["agent", "--help"]])
+def test_an_output_that_takes_nothing_is_one_line(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "longpole.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    assert (ended.returncode, ended.stderr.decode().splitlines()[-1:]) == (
+        1,
+        ["longpole: the output cannot be written: No space left on device"],
+    )
+    assert b"Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(28, "No space left", "/data/x"), 1, "longpole: /data/x: No space left\n"),
+    ],
+    ids=["interrupted", "failed"],
+)
+def test_what_a_command_did_not_foresee_ends_plainly(
+    error: BaseException,
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(_: Sequence[str]) -> int:
+        raise error
+
+    module = types.ModuleType("longpole_test_failing")
+    vars(module)["main"] = run
+    monkeypatch.setitem(__import__("sys").modules, "longpole_test_failing", module)
+    # What is still to come goes nowhere; the test's own output stays.
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert main(["up"], {"up": Command("longpole_test_failing", "all", "help")}) == status
+    assert capsys.readouterr().err == said

@@ -5,10 +5,11 @@ import getpass
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import NoReturn
 
+from longpole.options import HelpfulParser
 from longpole_server.auth.entries import (
     Entries,
     TokenEntry,
@@ -49,17 +50,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(HelpfulParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message, hint=f"see {self.prog} --help")
 
 
 def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="longpole access", description=__doc__, allow_abbrev=False)
-    parser.add_argument(
-        "--data-dir", type=Path, help="of the server; the file is access.json there"
-    )
-    parser.add_argument("--access-file", type=Path, help="the file itself, where it is elsewhere")
+    _add_places(parser, None)
     acts = parser.add_subparsers(dest="act", required=True, metavar="ACT")
     acts.add_parser("list", help="users and tokens, without their secrets")
     user = acts.add_parser("add-user", help="add a person, or change one")
@@ -78,7 +76,25 @@ def _make_parser() -> argparse.ArgumentParser:
         act.add_argument(
             "--project", action="append", help="a project they are bound to, one or more times"
         )
+    for act in acts.choices.values():
+        # Before the act or behind it, as people write them.
+        _add_places(act, argparse.SUPPRESS)
     return parser
+
+
+def _add_places(parser: argparse.ArgumentParser, default: str | None) -> None:
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=default,
+        help="of the server; the file is access.json there",
+    )
+    parser.add_argument(
+        "--access-file",
+        type=Path,
+        default=default,
+        help="the file itself, where it is elsewhere",
+    )
 
 
 def _find_file(options: argparse.Namespace, environ: Mapping[str, str]) -> Path:
@@ -91,7 +107,8 @@ def _find_file(options: argparse.Namespace, environ: Mapping[str, str]) -> Path:
 
 def _list(_: argparse.Namespace, file: Path) -> None:
     entries = load_entries(file)
-    print(f"{len(entries.users)} users and {len(entries.tokens)} tokens in {file}")
+    users, tokens = (_count(entries.users, "user"), _count(entries.tokens, "token"))
+    print(f"{users} and {tokens} in {file}")
     for name, user in sorted(entries.users.items()):
         print(f"user   {name:24} {user.role:7} {_name_projects(user.projects)}")
     for token_id, token in sorted(entries.tokens.items()):
@@ -101,6 +118,10 @@ def _list(_: argparse.Namespace, file: Path) -> None:
             ends = f"{'ended' if token.expires_ns <= time.time_ns() else 'until'} {until}"
         projects = _name_projects(token.projects)
         print(f"token  {token_id:24} {token.role:7} {projects}  {ends}  {token.name}")
+
+
+def _count(entries: Sized, word: str) -> str:
+    return f"{len(entries)} {word}{'' if len(entries) == 1 else 's'}"
 
 
 def _add_user(options: argparse.Namespace, file: Path) -> None:
@@ -163,14 +184,22 @@ def _warn_when_empty(entries: Entries) -> None:
 
 def _read_password(file: Path | None) -> str:
     if file is None:
-        password = getpass.getpass("Password: ")
-        if password != getpass.getpass("Once more: "):
+        try:
+            password = getpass.getpass("Password: ")
+            again = getpass.getpass("Once more: ")
+        except EOFError as error:
+            raise ConfigError(
+                "nobody is here to type a password", hint="name its file by --password-file"
+            ) from error
+        if password != again:
             raise ConfigError("the two passwords differ")
         return password
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the password in {file}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read the password in {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the password in {file} is not UTF-8") from error
     return text.rstrip("\r\n")
 
 

@@ -21,6 +21,8 @@ MANIFEST = "manifest.json"
 FORMAT = "longpole.backup/1"
 # What is beside the store and belongs to it: what was accepted, and which ids were seen.
 BESIDE = ("journal", "journal-state")
+# Who may sign in, and what was done; sessions end, since the key that signs them stays here.
+FILES_BESIDE = ("access.json", "audit.jsonl")
 _DRAIN_S = 600.0
 
 
@@ -66,6 +68,9 @@ def back_up(config: Config, target: Path) -> Mapping[str, int]:
         for name in BESIDE:
             if (config.data_dir / name).is_dir():
                 shutil.copytree(config.data_dir / name, partial / name)
+        for name in FILES_BESIDE:
+            if (config.data_dir / name).is_file():
+                shutil.copy2(config.data_dir / name, partial / name)
         (partial / MANIFEST).write_text(json.dumps(_describe(location, rows), indent=2))
         partial.rename(target)
     except OSError as error:

@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 from longpole_server.errors import (
     BadRequestError,
     ConfigError,
+    ForbiddenError,
     NotFoundError,
     ServerError,
     TooLargeError,
@@ -29,6 +30,7 @@ _TIMEOUT_S = 60.0
 _MAX_ERROR_BYTES = 64 << 10
 _KINDS: Mapping[int, type[ServerError]] = {
     400: BadRequestError,
+    403: ForbiddenError,
     404: NotFoundError,
     413: TooLargeError,
     422: UnreadableLogError,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from longpole.options import OptionParser
+from longpole.output import leave_output
 from longpole_server.analysis.architectures_known import MODEL_NAMES, find_model_config
 from longpole_server.analysis.peaks import DEVICE_NAMES, find_peak
 from longpole_server.cli.against import compare_logs, compare_stored_runs
@@ -78,16 +79,11 @@ def _print(document: dict[str, Any], as_json: bool) -> int:
         print(text, flush=True)
     except BrokenPipeError:
         # The reader (head, less) has seen enough.
-        _silence_output()
+        leave_output()
     except OSError as error:
-        _silence_output()
+        leave_output()
         return _refuse(ServerError(f"the result cannot be written: {error.strerror}."), EXIT_FAILED)
     return EXIT_DONE
-
-
-def _silence_output() -> None:
-    """Keep the interpreter from complaining when it flushes what could not be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

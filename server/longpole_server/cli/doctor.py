@@ -20,7 +20,7 @@ from longpole_server.cli.checks import Check, Server, describe_size
 from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, parse_address, read_token
 from longpole_server.cli.driver_checks import examine_driver
 from longpole_server.cli.ingest_checks import examine_alerts, examine_lag
-from longpole_server.errors import ConfigError, NotFoundError, ServerError
+from longpole_server.errors import ConfigError, ForbiddenError, NotFoundError, ServerError
 from longpole_server.ingest.normalize.attributes import LEAST_NOW_NS
 
 _LOW_DISK_BYTES = 5 << 30
@@ -170,6 +170,13 @@ def _try_to(subject: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check
         yield from list(look())
     except NotFoundError as error:
         yield Check("note", subject, f"this server does not say: {error.message}")
+    except ForbiddenError as error:
+        yield Check(
+            "note",
+            subject,
+            error.message,
+            "a viewer's token tells it: `longpole access create-token NAME --role viewer`",
+        )
     except ServerError as error:
         unauthorized = "token" in error.message
         advice = "set LONGPOLE_TOKEN to the server's token" if unauthorized else error.hint

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from longpole_server.cli.backup import BESIDE, FORMAT, MANIFEST
+from longpole_server.cli.backup import BESIDE, FILES_BESIDE, FORMAT, MANIFEST
 from longpole_server.cli.serving import describe
 from longpole_server.config import Config, read_config_and_word
 from longpole_server.errors import ConfigError, ServerError, StoreError
@@ -44,7 +44,8 @@ def restore(config: Config, source: Path) -> Mapping[str, int]:
         raise ConfigError(
             "only the embedded store is restored here", hint="use ClickHouse's own RESTORE"
         )
-    for path in (location.directory, *(config.data_dir / name for name in BESIDE)):
+    brought = (name for name in FILES_BESIDE if (source / name).is_file())
+    for path in (location.directory, *(config.data_dir / name for name in (*BESIDE, *brought))):
         if path.exists():
             raise ConfigError(
                 f"{path} exists", hint="name a --data-dir that holds nothing of Longpole's"
@@ -56,16 +57,21 @@ def restore(config: Config, source: Path) -> Mapping[str, int]:
         for name in BESIDE:
             if (source / name).is_dir():
                 shutil.copytree(source / name, config.data_dir / name)
+        for name in FILES_BESIDE:
+            if (source / name).is_file():
+                shutil.copy2(source / name, config.data_dir / name)
     except OSError as error:
-        raise StoreError(f"cannot copy the journal: {error.strerror}") from error
+        raise StoreError(f"cannot copy journal and users: {error.strerror}") from error
     return rows
 
 
 def _read_manifest(source: Path) -> dict[str, Any]:
     try:
         document: object = json.loads((source / MANIFEST).read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{source} is no backup: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{source} is no backup: {MANIFEST}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{source} is no backup: {MANIFEST} is no JSON") from error
     manifest = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     if manifest.get("format") != FORMAT or not isinstance(manifest.get("rows"), dict):
         raise ConfigError(f"{source} is no backup of this kind: {FORMAT} is expected")

@@ -21,6 +21,7 @@ import uvloop
 from starlette.types import ASGIApp
 
 from longpole.log_lines import set_up_logging
+from longpole.output import announce
 from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
@@ -126,7 +127,7 @@ async def _serve(
                 await running.enter_async_context(_beside(certificate.keep_fresh()))
             if config.ports_file is not None:
                 _write_ports(config.ports_file, ports)
-            print(f"Longpole is at {url}", flush=True)
+            announce(f"Longpole is at {url}")
             own_url = url if tls is None else await _open_own_port(application, running)
             await running.enter_async_context(companions(own_url, config.public_url or url))
             await stop.wait()

@@ -7,6 +7,7 @@ import secrets
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
+from longpole.output import announce
 from longpole_server.cli.children import Child, supervise
 from longpole_server.cli.serving import Companions, describe, run_server
 from longpole_server.config import UpConfig, read_config
@@ -85,7 +86,7 @@ def _companions(config: UpConfig, environ: Mapping[str, str]) -> Companions:
     @contextlib.asynccontextmanager
     async def run_beside(url: str, shown_url: str) -> AsyncGenerator[None]:
         if config.demo:
-            print("The simulated run shows its first step within seconds.", flush=True)
+            announce("The simulated run shows its first step within seconds.")
         async with contextlib.AsyncExitStack() as running:
             for child in make_children(config, url, environ, shown_url):
                 await running.enter_async_context(supervise(child))

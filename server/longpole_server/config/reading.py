@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from longpole.options import HelpfulParser
 from longpole_server.config.options import Config
 from longpole_server.config.values import parse_flag
 from longpole_server.errors import ConfigError
@@ -88,7 +89,7 @@ def _read(
     return kind(**values)
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(HelpfulParser):
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message, hint=f"see {self.prog} --help")
 

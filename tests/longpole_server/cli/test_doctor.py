@@ -6,7 +6,7 @@ from longpole_server.cli.agent_checks import judge_health
 from longpole_server.cli.checks import Check
 from longpole_server.cli.doctor import examine, render
 from longpole_server.cli.driver_checks import examine_driver
-from longpole_server.errors import NotFoundError, ServerError
+from longpole_server.errors import ForbiddenError, NotFoundError, ServerError
 
 NOW_NS = 1_800_000_000 * 10**9
 GIB = 1 << 30
@@ -229,3 +229,10 @@ def test_a_driver_that_answers_and_one_that_does_not():
         raise OSError("no such file")
 
     assert examine_driver(load).verdict == "note"
+
+
+def test_on_a_node_whose_token_may_only_send_nothing_is_wrong(tmp_path: Any):
+    refused = ForbiddenError("token gpu-nodes (ingest) may not do this")
+    found = look(tmp_path, storage=refused, nodes=refused, alerts=refused)
+    assert [found[each].verdict for each in ("storage", "agents", "alerts")] == ["note"] * 3
+    assert "--role viewer" in found["storage"].advice
