@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
+from longpole.page_addresses import may_hold_page
 from longpole_agent.targets import Target
 
 _log = logging.getLogger(__name__)
@@ -103,9 +104,7 @@ def _is_reachable(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return not (
-        parsed.is_loopback or parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified
-    )
+    return not parsed.is_loopback and may_hold_page(parsed)
 
 
 def find_pods(environ: Mapping[str, str], account: Path = ACCOUNT) -> AnnotatedPods | None:

@@ -10,6 +10,7 @@ import socket
 import time
 from typing import Protocol
 
+from longpole.page_addresses import may_hold_page
 from longpole_agent.sources.exposition import ACCEPT
 
 _CHUNK_BYTES = 64 * 1024
@@ -94,9 +95,6 @@ def _resolve(host: str, port: int) -> str:
     except (OSError, UnicodeError) as error:
         raise PageError(f"no address of {host!r}") from error
     address = str(found[0][4][0])
-    parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-        parsed = parsed.ipv4_mapped
-    if parsed.is_link_local or parsed.is_multicast or parsed.is_unspecified:
+    if not may_hold_page(ipaddress.ip_address(address.partition("%")[0])):
         raise PageError(f"{address} is no address of a page")
     return address

@@ -7,6 +7,7 @@ no scheme, user or path, and none that can only mean something a registrant shou
 import ipaddress
 import re
 
+from longpole.page_addresses import may_hold_page
 from longpole_server.errors import BadRequestError
 
 _TARGET = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
@@ -81,7 +82,7 @@ def is_same_host(one: str, other: str) -> bool:
 
 def _check_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address, text: str) -> None:
     # Link-local addresses hold the metadata services of clouds.
-    if address.is_unspecified or address.is_multicast or address.is_link_local:
+    if not may_hold_page(address):
         raise BadRequestError(
             f"{text!r} is no address of a node",
             hint="register an address under which other nodes reach the page",

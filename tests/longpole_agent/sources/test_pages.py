@@ -80,7 +80,9 @@ def test_nobody_there(target: str) -> None:
 @pytest.mark.parametrize(
     "target",
     ["169.254.169.254:80", "[fe80::1]:80", "0.0.0.0:80", "[::]:80", "224.0.0.1:80",
-     "[::ffff:169.254.169.254]:80", "2852039166:80", "0xa9fea9fe:80"],
+     "[::ffff:169.254.169.254]:80", "2852039166:80", "0xa9fea9fe:80", "0251.0376.0251.0376:80",
+     "169.16689662:80", "100.100.100.200:80", "168.63.129.16:80", "[fd00:ec2::254]:80",
+     "[64:ff9b::a9fe:a9fe]:80", "[2002:a9fe:a9fe::]:80", "[::a9fe:a9fe]:80"],
 )  # fmt: skip
 def test_an_address_that_no_page_can_have_is_not_connected_to(target: str) -> None:
     """Names may mean such an address too: what counts is what they mean."""
