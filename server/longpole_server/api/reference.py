@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
-from longpole_server.api.application import ApiParts, create_api
+from longpole_server.api.application import PREFIX, ApiParts, create_api
+from longpole_server.api.asker import create_asker_router
 
 _INTRODUCTION = """\
 # HTTP API
@@ -33,6 +34,21 @@ curl -s -H "Authorization: Bearer $LONGPOLE_TOKEN" http://127.0.0.1:8470/api/v1/
 ```
 """
 _OTLP = """\
+## Pages
+
+| route | answer |
+|---|---|
+| `GET /report` `?run=&zone=` | A run's report to keep: one HTML file without scripts (`longpole report`). |
+| `POST /login` `?next=` | Sign in by a form (`name`, `password`); sets the session's cookie. |
+| `POST /logout` | End the session of this browser. |
+
+## Documents
+
+`longpole.diagnosis/1` is what `/runs/{run}/diagnosis` and `longpole diagnose --json` answer: verdict, evidence, ledger,
+actions. `longpole.comparison/1` is what `/runs/{run}/compare` and `longpole diagnose --against --json` answer: what the two
+windows are, and the parts that multiply to the whole. Both name themselves in `schema`; fields are added to them, none is taken
+away.
+
 ## OTLP
 
 `POST /v1/traces`, `/v1/metrics`, `/v1/logs` take protobuf and JSON, gzip or plain, on the main
@@ -94,6 +110,8 @@ def _describe_api() -> dict[str, Any]:
             transfer=nothing,
         )
     )
+    # Where nobody is asked who they are it is left out, and there is nobody here.
+    api.include_router(create_asker_router(nothing), prefix=PREFIX)
     return api.openapi()
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from longpole_server.errors import BadRequestError
 from longpole_server.store.client import WRITE_SETTINGS, Client
 from longpole_server.store.columns import TEXT_MAP
+from longpole_server.store.foreign_parquet import read_foreign
 from longpole_server.store.known_samples import SAMPLE_TABLES, KnownSamples
 from longpole_server.store.location import StoreConfig
 from longpole_server.store.retention import read_retention
@@ -24,8 +24,6 @@ from longpole_server.store.store import Store
 from longpole_server.store.times import TIME_COLUMNS
 from longpole_server.store.writer import insert_samples
 
-_MAX_ROWS = 5_000_000
-_MAX_BYTES = 4 << 30
 _RUN_ATTRIBUTE = "rl.run.id"
 _MINUTE_NS = 60 * 10**9
 # How spans are told apart: those that are there are left out, so that what is new can be counted.
@@ -65,7 +63,7 @@ class Arrivals:
             BadRequestError: The file is no Parquet, or its columns are not the table's.
             StoreError: The database failed; the same call again completes it.
         """
-        rows = _read(file)
+        rows = read_foreign(file)
         with self._lock:
             rows = self._fit(table, rows)
             rows = _assign(rows, run_id)
@@ -165,21 +163,6 @@ def _identify(rows: pa.Table, identity: tuple[str, ...]) -> "pa.ChunkedArray[Any
     join: Any = pc.binary_join_element_wise
     joined: pa.ChunkedArray[Any] = join(*texts, "\x1f")
     return joined
-
-
-def _read(file: Path) -> pa.Table:
-    try:
-        with pq.ParquetFile(file) as parquet:
-            described = parquet.metadata
-            size = sum(
-                described.row_group(index).total_byte_size
-                for index in range(described.num_row_groups)
-            )
-            if described.num_rows > _MAX_ROWS or size > _MAX_BYTES:
-                raise BadRequestError(f"the file holds more than {_MAX_ROWS:,} rows")
-            return parquet.read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise BadRequestError(f"the body is no Parquet file: {error}") from error
 
 
 def _assign(rows: pa.Table, run_id: str) -> pa.Table:
