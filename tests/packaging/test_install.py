@@ -10,8 +10,8 @@ from support.fresh_environments import FreshEnvironment
 # What the SDK and the agent must never bring into a trainer's environment, or onto a GPU node.
 OF_THE_SERVER = {
     "apprise", "chdb", "clickhouse-connect", "dash", "dash-ag-grid", "dash-mantine-components",
-    "fastapi", "google-re2", "numpy", "orjson", "pandas", "pillow", "plotly", "pyarrow", "scipy", "slack-sdk",
-    "starlette", "uvloop",
+    "fastapi", "google-re2", "numpy", "orjson", "pandas", "pillow", "plotly", "pyarrow", "scipy",
+    "slack-sdk", "starlette", "uvloop",
 }  # fmt: skip
 OF_THE_AGENT = {"grpcio", "httptools", "nvidia-ml-py", "psutil", "uvicorn"}
 

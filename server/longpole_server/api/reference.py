@@ -38,16 +38,16 @@ _OTLP = """\
 
 | route | answer |
 |---|---|
-| `GET /report` `?run=&zone=` | A run's report to keep: one HTML file without scripts (`longpole report`). |
+| `GET /report` `?run=&zone=` | A run to keep: one HTML file, no scripts (`longpole report`). |
 | `POST /login` `?next=` | Sign in by a form (`name`, `password`); sets the session's cookie. |
 | `POST /logout` | End the session of this browser. |
 
 ## Documents
 
-`longpole.diagnosis/1` is what `/runs/{run}/diagnosis` and `longpole diagnose --json` answer: verdict, evidence, ledger,
-actions. `longpole.comparison/1` is what `/runs/{run}/compare` and `longpole diagnose --against --json` answer: what the two
-windows are, and the parts that multiply to the whole. Both name themselves in `schema`; fields are added to them, none is taken
-away.
+`longpole.diagnosis/1` is what `/runs/{run}/diagnosis` and `longpole diagnose --json` answer:
+verdict, evidence, ledger, actions. `longpole.comparison/1` is what `/runs/{run}/compare` and
+`longpole diagnose --against ... --json` answer: what the two windows are, and the parts that
+multiply to the whole. Both name themselves in `schema`; fields are added, none is taken away.
 
 ## OTLP
 
