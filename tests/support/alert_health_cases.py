@@ -327,13 +327,31 @@ def throughput_decay(rng: Rng) -> Labelled:
     )
 
 
+def decays_under_longer_responses(rng: Rng) -> Labelled:
+    """Slower by longer responses, and by more than these explain."""
+    series, onset, time = draw_healthy(rng), int(rng.integers(20, 50)), np.arange(_STEPS)
+    length = 700 * (1 + float(rng.uniform(0.2, 0.5)) * time / _STEPS) * np.exp(wander(rng, 0.04))
+    fall = np.exp(-float(rng.uniform(0.012, 0.02)) * np.maximum(0, time - onset))
+    series[_THROUGHPUT] = series[_THROUGHPUT] * (length / 700) ** -0.6 * fall
+    series[KL], series[LENGTH] = series[KL] * series[LENGTH] / length, length
+    return build(
+        series,
+        rng,
+        expected="throughput.decay",
+        tolerated=("throughput.regression",),
+        onset=onset,
+    )
+
+
 def slower_by_length(rng: Rng) -> Labelled:
     """Slower, because responses get longer."""
     series = draw_healthy(rng)
     growth = 1 + float(rng.uniform(0.6, 2.5)) * np.arange(_STEPS) / _STEPS
     power = float(rng.uniform(0.5, 0.9))
     noise = np.exp(wander(rng, 0.04))
-    series[LENGTH] = float(rng.uniform(300, 1_500)) * growth * noise
+    length = float(rng.uniform(300, 1_500)) * growth * noise
+    # KL of a sequence is what it was: what is logged is its mean over tokens.
+    series[KL], series[LENGTH] = series[KL] * series[LENGTH] / length, length
     series[_THROUGHPUT] = series[_THROUGHPUT] * (growth * noise) ** -power
     return build(series, rng)
 
@@ -461,6 +479,7 @@ HEALTH_CASES: Mapping[str, Callable[[Rng], Labelled]] = {
         advantages_explode,
         mismatch_jump,
         throughput_decay,
+        decays_under_longer_responses,
         slower_by_length,
         throughput_drop,
         sync_slow,

@@ -6,7 +6,7 @@ A rule judges one moment: `History.moment`. Live that is now, in a replay it is 
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from longpole_server.alerts.engines import EngineStep
@@ -299,7 +299,16 @@ class History:
 
     def focus(self, entity: Entity) -> "History":
         """Return the same for another entity."""
-        return replace(self, entity=entity)
+        return History(
+            self.moment,
+            self.run,
+            self.steps,
+            self.gpus,
+            self.hosts,
+            self.own,
+            self.opening,
+            entity,
+        )
 
     def list_entities(self, kind: str) -> list[Entity]:
         """Return the entities of a kind that there are."""

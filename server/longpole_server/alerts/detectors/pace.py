@@ -4,56 +4,26 @@ import math
 import statistics
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from longpole.conventions.stages import UPDATE_WEIGHTS
 from longpole_server.alerts.detectors.threshold import compare
-from longpole_server.alerts.history import History, StepPoint
+from longpole_server.alerts.detectors.work_shape import (
+    LENGTH,
+    SHAPES,
+    THROUGHPUT,
+    TOKENS,
+    fit_powers,
+)
+from longpole_server.alerts.history import History
 from longpole_server.alerts.inputs import (
     measure_spread,
-    read_figure,
     read_newest,
     read_opening,
     read_series,
 )
 from longpole_server.alerts.rule import Judgement, not_judgeable
 
-_THROUGHPUT = "throughput_tokens_per_s_per_gpu"
-_LENGTH = "response_length_mean"
-_TOKENS = "tokens_total"
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """Something about the work that may explain a fall.
-
-    Attributes:
-        lowest, highest: Between these lies by what power of it throughput may change at all.
-        assumed: The power that counts where the run itself does not tell: in doubt it explains.
-    """
-
-    name: str
-    label: str
-    lowest: float
-    highest: float
-    assumed: float
-
-
-_SHAPES = (
-    # Decoding slows down at most in proportion to the length of the context.
-    _Shape(_LENGTH, "responses got longer", -1.0, 0.0, -1.0),
-    # A step's fixed costs weigh on fewer tokens.
-    _Shape(_TOKENS, "steps hold fewer tokens", 0.0, 1.0, 1.0),
-    _Shape("engines/running", "fewer samples run at once", 0.0, 1.0, 1.0),
-)
-# With a standard error beyond this a power is not told by the run; within it, what explains more
-# counts as far as two of them.
-_MAX_ERROR = 0.15
-_MIN_FITTED = 20
-_MAX_CONDITION = 1e3
 # Part of the tokens' fall (in logarithms) that lengths or seconds of the step must share.
-_FOLLOWS = {_LENGTH: 0.7, "step_duration_s": 0.3}
+_FOLLOWS = {LENGTH: 0.7, "step_duration_s": 0.3}
 _SYNC_SECONDS = f"stage_s/{UPDATE_WEIGHTS}"
 # Newest steps that are looked at.
 _PAST_STEPS = 60
@@ -83,11 +53,11 @@ class ThroughputFall:
     fire: float | None = None
     clear: float | None = None
     unit: str = "tokens/s/GPU"
-    reads: tuple[str, ...] = (_THROUGHPUT, *(shape.name for shape in _SHAPES))
+    reads: tuple[str, ...] = (THROUGHPUT, *(shape.name for shape in SHAPES))
 
     def judge(self, history: History) -> Judgement:
         """Judge the newest steps."""
-        recent, reference = self._split(history, _THROUGHPUT)
+        recent, reference = self._split(history, THROUGHPUT)
         if len(recent) < self.recent or len(reference) < self.min_reference:
             return not_judgeable(
                 f"{len(reference)} of {self.min_reference} reference steps are known", self.unit
@@ -128,16 +98,16 @@ class ThroughputFall:
 
     def _explain(self, history: History, ratio: float) -> str | None:
         """Say which changes of the work's shape explain the fall, None when they do not."""
-        powers = _fit_powers(history)
+        powers = fit_powers(history.steps)
         explained, reasons = 0.0, list[str]()
-        for shape in _SHAPES:
+        for shape in SHAPES:
             recent, reference = self._split(history, shape.name)
             if len(recent) < self.recent or len(reference) < self.min_reference:
                 continue
             usual, now = statistics.median(reference), statistics.median(recent)
             if usual <= 0 or now <= 0:
                 continue
-            if shape.name == _TOKENS and not self._holds_less(history, now / usual):
+            if shape.name == TOKENS and not self._holds_less(history, now / usual):
                 continue
             part = powers.get(shape.name, shape.assumed) * math.log(now / usual) / math.log(ratio)
             if part > 0:
@@ -156,7 +126,7 @@ class ThroughputFall:
         """
         if tokens_ratio >= 1:
             return False
-        for name in (_LENGTH, "step_duration_s"):
+        for name in (LENGTH, "step_duration_s"):
             recent, reference = self._split(history, name)
             if not recent or not reference:
                 continue
@@ -166,71 +136,6 @@ class ThroughputFall:
                 if shrunk >= _FOLLOWS[name]:
                     return True
         return False
-
-
-def _fit_powers(history: History) -> dict[str, float]:
-    """Return by what power of each shape throughput changes in this run, where that is certain.
-
-    Least squares of the logarithms, with time among the regressors: what merely grows with time
-    is no proof of a cause.
-    """
-    steps = history.steps
-    columns: dict[str, list[float | None]] = {
-        name: [_log_of(point, name) for point in steps]
-        for name in (_THROUGHPUT, *(shape.name for shape in _SHAPES))
-    }
-    names = [
-        shape.name
-        for shape in _SHAPES
-        if sum(value is not None for value in columns[shape.name]) > len(steps) / 2
-    ]
-    rows = [
-        [float(index), *known]
-        for index in range(len(steps))
-        if len(
-            known := [
-                value
-                for name in (_THROUGHPUT, *names)
-                if (value := columns[name][index]) is not None
-            ]
-        )
-        == len(names) + 1
-    ]
-    if not names or len(rows) < max(_MIN_FITTED, 3 * len(names)):
-        return {}
-    table = np.array(rows)
-    design: NDArray[np.float64] = np.column_stack([np.ones(len(rows)), table[:, 0] / len(steps)])
-    told: list[str] = []
-    for index, name in enumerate(names, 2):
-        column = table[:, index] - table[:, index].mean()
-        wider = np.column_stack([design, column / max(1e-12, float(np.abs(column).max()))])
-        # What moves exactly as another does tells nothing beside it.
-        if float(np.linalg.cond(wider)) < _MAX_CONDITION:
-            design, told = np.column_stack([design, column]), [*told, name]
-    if not told:
-        return {}
-    solved = np.linalg.lstsq(design, table[:, 1], rcond=None)[0]
-    left = table[:, 1] - design @ solved
-    scatter = float(left @ left) / (len(rows) - design.shape[1])
-    inverse = np.linalg.pinv(design)
-    errors = np.sqrt(scatter * np.square(inverse).sum(axis=1))
-    bounds = {shape.name: shape for shape in _SHAPES}
-    return {
-        name: min(
-            bounds[name].highest,
-            max(
-                bounds[name].lowest,
-                float(solved[index]) + math.copysign(2.0, bounds[name].assumed) * error,
-            ),
-        )
-        for index, name in enumerate(told, 2)
-        if (error := float(errors[index])) <= _MAX_ERROR
-    }
-
-
-def _log_of(point: StepPoint, name: str) -> float | None:
-    value = read_figure(point, name)
-    return math.log(value) if value is not None and math.isfinite(value) and value > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

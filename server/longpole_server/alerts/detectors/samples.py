@@ -108,7 +108,8 @@ class ReplicaGone:
         mean = sum(before) / len(before)
         if math.isfinite(mean):
             # As many samples as a Poisson process would need to scatter like these.
-            scatter = max(1.0, statistics.pvariance(before) / mean)
+            variance = sum((count - mean) ** 2 for count in before) / len(before)
+            scatter = max(1.0, variance / mean)
             absent = max(absent, math.exp(-mean / scatter))
         if absent <= 0:
             return 0

@@ -50,7 +50,9 @@ def fit_slope(steps: Sequence[float], values: Sequence[float]) -> float:
         return 0.0
     x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
     row, column = _pair_up(len(x))
-    return float(np.median((y[column] - y[row]) / (x[column] - x[row])))
+    slopes = np.sort((y[column] - y[row]) / (x[column] - x[row]))
+    middle = len(slopes) // 2
+    return float((slopes[middle] + slopes[~middle]) / 2)
 
 
 @lru_cache(maxsize=128)

@@ -1,3 +1,4 @@
+import math
 import random
 from collections.abc import Sequence
 
@@ -76,3 +77,33 @@ def test_a_slow_weight_sync():
     assert SyncSlow().judge(steps([2.0] * 15 + [20.0])).firing
     assert not SyncSlow().judge(steps([0.1] * 15 + [1.0])).firing, "too short to matter"
     assert not SyncSlow().judge(steps([2.0] * 5 + [20.0])).is_judged
+
+
+def remember(rng: random.Random, scale: float, memory: float = 0.6) -> list[float]:
+    values, last = list[float](), 0.0
+    for _ in range(110):
+        last = memory * last + rng.gauss(0, scale) * (1 - memory**2) ** 0.5
+        values.append(last)
+    return values
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_noise_that_remembers_does_not_hide_what_lengths_explain(seed: int):
+    rng = random.Random(seed)
+    lengths = [800 * math.exp(0.01 * at + e) for at, e in enumerate(remember(rng, 0.05))]
+    noise = remember(rng, 0.05)
+    rates = [
+        1e3 * (length / 800) ** -0.5 * math.exp(noise[at]) for at, length in enumerate(lengths)
+    ]
+    fired = [DECAY.judge(look(rates[:end], lengths[:end])).firing for end in range(60, 111, 2)]
+    assert not any(fired)
+
+
+def test_a_decay_beyond_what_lengths_explain_is_told():
+    rng = random.Random(5)
+    lengths = [800 * math.exp(0.003 * at + rng.gauss(0, 0.04)) for at in range(110)]
+    rates = [
+        1e3 * (length / 800) ** -0.6 * 0.985**at * math.exp(rng.gauss(0, 0.04))
+        for at, length in enumerate(lengths)
+    ]
+    assert DECAY.judge(look(rates, lengths)).firing
