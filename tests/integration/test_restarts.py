@@ -105,36 +105,31 @@ def test_an_open_websocket_does_not_hold_the_server_up(tmp_path: Path, start_ser
     assert "Traceback" not in server.log
 
 
-def test_a_second_server_on_the_same_data_says_so(tmp_path: Path, start_server: StartServer):
-    server = start_server(tmp_path, "--no-agent")
+def test_a_second_server_on_the_same_data_says_so(server: ServerProcess):
     second = run_longpole("server", "--port", "0", "--data-dir", str(server.data_dir))
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1, second.stderr
     assert str(server.process.pid) in second.stderr
-    assert server.interrupt() == 0
 
 
-def test_a_taken_port_is_one_clear_line(tmp_path: Path, start_server: StartServer):
-    server = start_server(tmp_path, "--no-agent")
+def test_a_taken_port_is_one_clear_line(server: ServerProcess, tmp_path: Path):
     port = str(server.ports["http"])
     second = run_longpole("server", "--port", port, "--data-dir", str(tmp_path / "other"))
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1, second.stderr
     assert f"port {port}" in second.stderr
-    assert server.interrupt() == 0
 
 
-def test_taken_otlp_ports_are_a_note(tmp_path: Path, start_server: StartServer):
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    one = start_server(tmp_path / "one", "--no-agent")
-    two = ServerProcess(
-        tmp_path / "two",
+def test_taken_otlp_ports_are_a_note(
+    server: ServerProcess, tmp_path: Path, start_server: StartServer
+):
+    two = start_server(
+        tmp_path,
         "--no-agent",
-        f"--otlp-http-port={one.ports['otlp_http']}",
-        f"--otlp-grpc-port={one.ports['otlp_grpc']}",
+        f"--otlp-http-port={server.ports['otlp_http']}",
+        f"--otlp-grpc-port={server.ports['otlp_grpc']}",
     )
     assert set(two.ports) == {"http"}
     assert two.log.count("note:") == 2
     assert two.get("/health")["status"] == "ok"
-    assert (two.interrupt(), one.interrupt()) == (0, 0)
+    assert two.interrupt() == 0

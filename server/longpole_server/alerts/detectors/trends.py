@@ -1,4 +1,7 @@
-"""Whether a figure rises, how fast, and whether it goes on: Mann-Kendall, Theil-Sen, Holm."""
+"""Whether a figure rises, how fast, and whether it goes on: Mann-Kendall, Theil-Sen, Holm.
+
+scipy.stats is imported where it is first needed: it takes a second, and most commands never do.
+"""
 # scipy's results are typed loosely.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -11,7 +14,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 _Key = TypeVar("_Key", bound=Hashable)
 # A line that explains so much of a series leaves no memory in it worth correcting for.
@@ -79,6 +81,8 @@ def measure_trend(
     x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if np.ptp(y) == 0:
         return Trend(0.0, 0.0, 0.0, 1.0, 0.0)
+    from scipy import stats
+
     line = stats.theilslopes(y, x, confidence)
     test = stats.kendalltau(x, y, alternative="greater")
     slope = float(line.slope)
@@ -123,6 +127,8 @@ def _widen(p_value: float, residuals: _Floats, values: _Floats, before: float) -
     memory = max(before, float(left[1:] @ left[:-1]) / power)
     if memory <= 0:
         return p_value
+    from scipy import stats
+
     inflation = min(_MAX_INFLATION, (1 + memory) / max(1e-9, 1 - memory))
     return float(stats.norm.sf(stats.norm.isf(p_value) / math.sqrt(inflation)))
 
@@ -131,6 +137,8 @@ def measure_shift(before: Sequence[float], after: Sequence[float]) -> float:
     """Return how likely values as high as `after` are among those of `before` (Mann-Whitney)."""
     if len(set(before) | set(after)) == 1:
         return 1.0
+    from scipy import stats
+
     return float(stats.mannwhitneyu(after, before, alternative="greater").pvalue)
 
 
