@@ -1,5 +1,6 @@
 import dataclasses
 import itertools
+from functools import cache
 
 import pytest
 
@@ -12,9 +13,10 @@ CLUSTER = Cluster(nodes=2, gpus_per_node=8)
 POOLS = sorted(name for name, scenario in LIBRARY.items() if scenario.pools is not None)
 
 
-def plan(name: str, steps: int = 4) -> list[StepPlan]:
+@cache
+def plan(name: str, steps: int = 4) -> tuple[StepPlan, ...]:
     run = make_run(name, 1, cluster=CLUSTER)
-    return list(plan_run(run, run.scenario.first_step - 1 + steps))
+    return tuple(plan_run(run, run.scenario.first_step - 1 + steps))
 
 
 @pytest.mark.parametrize("name", POOLS)
