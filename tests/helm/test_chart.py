@@ -11,20 +11,10 @@ import yaml
 
 from longpole import __version__
 from support.helm_child import CHART, HelmChild, RefusedError
-
-Values = dict[str, Any]
+from support.helm_modes import Values, merge
 
 TOKEN: Values = {"auth": {"existingSecret": "longpole-token"}}
 ROOT = Path(__file__).parents[2]
-
-
-def merge(*parts: Values) -> Values:
-    merged: Values = {}
-    for part in parts:
-        for key, value in part.items():
-            both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-            merged[key] = merge(merged[key], cast("Values", value)) if both else value
-    return merged
 
 
 def list_leaves(node: Any, schema: Any, path: str = "") -> Iterator[str]:
@@ -115,6 +105,27 @@ def test_the_rules_are_those_of_prometheus_alone() -> None:
             "at '/server/redaction/own/ticket'",
         ),
         (merge(TOKEN, {"server": {"standby": True}}), "the embedded store has one process"),
+        (
+            merge(TOKEN, {"server": {"snapshots": {"enabled": True, "schedule": "daily"}}}),
+            "at '/server/snapshots/schedule'",
+        ),
+        (
+            merge(
+                TOKEN,
+                {"server": {"snapshots": {"enabled": True}, "persistence": {"enabled": False}}},
+            ),
+            "there is no volume to snapshot",
+        ),
+        (
+            merge(
+                TOKEN,
+                {
+                    "server": {"snapshots": {"enabled": True}},
+                    "store": {"mode": "external", "clickhouse": {"url": "http://a:8123"}},
+                },
+            ),
+            "back up your ClickHouse with its own BACKUP",
+        ),
         (merge(TOKEN, {"server": {"ingress": {"enabled": True}}}), "name the host"),
         (merge(TOKEN, {"agent": {"runAsNonRoot": True}}), "agent.podResources.enabled=false"),
         (

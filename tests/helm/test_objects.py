@@ -7,8 +7,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from support.helm_child import Document, HelmChild, find
-from support.helm_modes import MODES, WITH_SERVER
+from support.helm_child import CHART, Document, HelmChild, find
+from support.helm_modes import MODES, WITH_SERVER, merge
 
 # The oldest that Chart.yaml allows, and the newest whose schemas are known.
 VERSIONS = ("1.26", str(kubernetes_validate.latest_version()))
@@ -231,6 +231,54 @@ def test_tls_reaches_up_to_the_server(helm: HelmChild) -> None:
 def test_the_server_may_leave_for_its_clickhouse(helm: HelmChild) -> None:
     policy = find(helm.render(MODES["external-clickhouse"]), "NetworkPolicy", "-server")["spec"]
     assert {"ports": [{"port": 8443, "protocol": "TCP"}]} in policy["egress"]
+
+
+def test_agents_may_leave_for_the_server_and_for_pages(helm: HelmChild) -> None:
+    rules = find(helm.render(MODES["everything"]), "NetworkPolicy", "-agent")["spec"]["egress"]
+    assert {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]} in rules
+    (server,) = (rule for rule in rules if "podSelector" in rule.get("to", [{}])[0])
+    assert server["to"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "server"
+    assert server["ports"] == [{"port": "web", "protocol": "TCP"}]
+    (pages,) = (rule for rule in rules if "namespaceSelector" in rule.get("to", [{}])[0])
+    assert pages["ports"] == [{"port": 1024, "endPort": 65535, "protocol": "TCP"}]
+    elsewhere = merge(MODES["agents-only"], {"networkPolicy": {"agentEgress": True}})
+    rules = find(helm.render(elsewhere), "NetworkPolicy", "-agent")["spec"]["egress"]
+    assert {"ports": [{"port": 443, "protocol": "TCP"}]} in rules
+    usual = find(helm.render(MODES["embedded"]), "NetworkPolicy", "-agent")["spec"]
+    assert usual["policyTypes"] == ["Ingress"]
+
+
+def test_prometheus_reaches_agents_that_no_trainer_reaches(helm: HelmChild) -> None:
+    values = merge(
+        MODES["embedded"],
+        {"agent": {"otlp": {"exposure": "none"}, "podMonitor": {"enabled": True}}},
+    )
+    (rule,) = find(helm.render(values), "NetworkPolicy", "-agent")["spec"]["ingress"]
+    assert {"port": "otlp-http", "protocol": "TCP"} in rule["ports"]
+
+
+def test_the_volume_of_the_server_is_snapshotted(helm: HelmChild) -> None:
+    documents = helm.render(MODES["large"])
+    job = find(documents, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = job["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    (claim,) = find(documents, "StatefulSet", "-server")["spec"]["volumeClaimTemplates"]
+    server = find(documents, "StatefulSet", "-server")["metadata"]["name"]
+    assert environment["CLAIM"] == f"{claim['metadata']['name']}-{server}-0"
+    assert environment["KEEP"] == "14"
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    accounts = [one["metadata"]["name"] for one in documents if one["kind"] == "ServiceAccount"]
+    assert job["serviceAccountName"] in accounts
+    (role,) = (one for one in documents if one["kind"] == "Role")
+    assert role["rules"] == [
+        {
+            "apiGroups": ["snapshot.storage.k8s.io"],
+            "resources": ["volumesnapshots"],
+            "verbs": ["create", "get", "list", "delete"],
+        }
+    ]
+    script = find(documents, "ConfigMap", "-snapshots")["data"]["snapshot_volume.py"]
+    assert script.strip() == (CHART / "files" / "snapshot_volume.py").read_text().strip()
 
 
 def test_prometheus_shows_the_token(helm: HelmChild) -> None:

@@ -177,6 +177,12 @@ capabilities:
 {{- if and $v.server.standby $v.server.persistence.existingClaim -}}
 {{- fail "server.standby: each server needs a volume of its own, so server.persistence.existingClaim must be empty" -}}
 {{- end -}}
+{{- if and $v.server.enabled $v.server.snapshots.enabled (ne $v.store.mode "embedded") -}}
+{{- fail "server.snapshots are of the embedded store: back up your ClickHouse with its own BACKUP" -}}
+{{- end -}}
+{{- if and $v.server.snapshots.enabled (not $v.server.persistence.enabled) -}}
+{{- fail "server.snapshots: with server.persistence.enabled=false there is no volume to snapshot" -}}
+{{- end -}}
 {{- if and $v.server.ingress.enabled (not $v.server.ingress.host) -}}
 {{- fail "server.ingress.enabled is true: name the host by server.ingress.host" -}}
 {{- end -}}
@@ -194,4 +200,11 @@ capabilities:
 {{- if and $v.agent.enabled $v.server.enabled $v.networkPolicy.enabled $v.networkPolicy.webFrom (eq $v.agent.otlp.exposure "hostNetwork") (not $v.networkPolicy.nodeCidrs) -}}
 {{- fail "networkPolicy.webFrom is set and agents are on the hosts' network: name the nodes' addresses by networkPolicy.nodeCidrs, or agents do not reach the server" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The port of an address, or its scheme's own. */}}
+{{- define "longpole.portOf" -}}
+{{- $address := urlParse . -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $address.host) -}}
+{{- $port | default (ternary "443" "80" (eq $address.scheme "https")) | int -}}
 {{- end -}}
