@@ -15,7 +15,9 @@ from starlette.applications import Starlette
 
 from longpole.spool import Spool, SpoolError, SpoolLockedError
 from longpole_server.access_parts import may_ask_sql, open_door
+from longpole_server.api.access import AccessMiddleware
 from longpole_server.api.application import ApiParts, create_api
+from longpole_server.api.bounded_bodies import BoundedBodiesMiddleware
 from longpole_server.api.head import HeadMiddleware
 from longpole_server.api.login import Door
 from longpole_server.api.own_state import OwnMetric
@@ -256,6 +258,9 @@ def _build(
         )
     )
     _mount_dashboards(api, service)
+    # Dash reads bodies before anybody is asked who they are: strangers' are not read at all.
+    api.user_middleware.sort(key=lambda each: each.cls is not AccessMiddleware)
+    api.add_middleware(BoundedBodiesMiddleware)
     # Outside of what refuses: a refusal is an answer like any other.
     api.add_middleware(SecurityHeadersMiddleware)
     api.add_middleware(HeadMiddleware)

@@ -1,5 +1,6 @@
 """Every route and websocket of the whole server, tried by a stranger and by those it knows."""
 
+import asyncio
 import re
 from collections.abc import Generator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.routing import BaseRoute, Mount, WebSocketRoute
 from starlette.testclient import TestClient
+from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from longpole_server.app import Application, open_application
@@ -159,3 +161,67 @@ def test_signing_in_is_written_down(client: TestClient, access_file: Path):
     assert begun["outcome"] == "done"
     added = [each["target"] for each in entries if each["action"] == "access.change"]
     assert any(text.endswith("added, admin of all projects") for text in added)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/_dash-update-component", "/api/v1/rules", "/api/v1/import", "/anything"]
+)
+async def test_of_a_stranger_no_body_is_read(application: Application, path: str):
+    status, num_read = await post_chunks(application, path, [])
+    assert (status, num_read) == (401, 0)
+
+
+async def test_a_body_that_is_too_large_is_not_kept(application: Application, access_file: Path):
+    token = add_token(access_file, "admin")
+    header = (b"authorization", f"Bearer {token}".encode())
+    status = 401
+    while status == 401:
+        # Known within a second.
+        status, _ = await post_chunks(application, "/api/v1/channels/none", [header], num=1)
+        await asyncio.sleep(0.05)
+    for path in ("/_dash-update-component", "/api/v1/rules"):
+        status, num_read = await post_chunks(application, path, [header], num=1_000)
+        assert status == 413
+        # Eight megabytes and the one that was too much.
+        assert num_read <= 9
+
+
+async def post_chunks(
+    application: Application, path: str, headers: list[tuple[bytes, bytes]], num: int = 1_000
+) -> tuple[int, int]:
+    """Send JSON a megabyte at a time; return the status, and how many were taken."""
+    num_read = 0
+    statuses: list[int] = []
+
+    async def receive() -> Message:
+        nonlocal num_read
+        if num_read == num:
+            return {"type": "http.disconnect"}
+        num_read += 1
+        return {"type": "http.request", "body": b" " * (1 << 20), "more_body": num_read < num}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [
+            (b"host", b"longpole.example"),
+            (b"content-type", b"application/json"),
+            *headers,
+        ],
+        "client": ("198.51.100.7", 1),
+        "server": ("longpole.example", 80),
+        "state": {},
+    }
+    await application.api(scope, receive, send)
+    return statuses[0], num_read

@@ -50,6 +50,7 @@ def restore(config: Config, source: Path) -> Mapping[str, int]:
             raise ConfigError(
                 f"{path} exists", hint="name a --data-dir that holds nothing of Longpole's"
             )
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     rows = read_backup(location, source)
     if rows != manifest["rows"]:
         raise StoreError(f"the backup in {source} is not whole: {_compare(manifest['rows'], rows)}")
