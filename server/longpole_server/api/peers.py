@@ -58,8 +58,15 @@ def read_peer(scope: Scope, headers: Headers, proxies: Proxies) -> Peer:
     if forwarded:
         is_encrypted = forwarded in {"https", "wss"}
     user = headers.get(proxies.user_header, "").strip() if proxies.user_header else ""
-    chain = [word.strip() for word in headers.get("x-forwarded-for", "").split(",")]
+    chain = [_strip_port(word.strip()) for word in headers.get("x-forwarded-for", "").split(",")]
     return Peer(_find_client(chain, address, proxies), is_encrypted, user or None)
+
+
+def _strip_port(text: str) -> str:
+    """Return an address without the port that some proxies add: it is another each time."""
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 def _find_client(chain: Sequence[str], address: str, proxies: Proxies) -> str:
