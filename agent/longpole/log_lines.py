@@ -2,12 +2,27 @@
 
 import json
 import logging
+import re
 from datetime import datetime, timezone
 from typing import TextIO
 
 FORMS = ("text", "json")
 
 _TEXT = "%(asctime)s %(levelname)s %(message)s"
+# What would begin another line, or speak to a terminal: names of runs and hosts come from anywhere.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class TextLines(logging.Formatter):
+    """Writes time, level and message; only an exception takes further lines."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """Return a record as one line."""
+        line = super().formatMessage(record)
+        return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", line)
 
 
 class JsonLines(logging.Formatter):
@@ -46,5 +61,5 @@ def set_up_logging(form: str, stream: TextIO) -> None:
         stream: Where to.
     """
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

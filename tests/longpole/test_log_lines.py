@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from longpole.log_lines import JsonLines, parse_form
+from longpole.log_lines import JsonLines, TextLines, parse_form
 
 
 def make_record(message: str, *, failed: bool = False) -> logging.LogRecord:
@@ -44,3 +44,11 @@ def test_other_forms_are_refused() -> None:
     assert parse_form("json") == "json"
     with pytest.raises(ValueError, match="neither text nor json"):
         parse_form("xml")
+
+
+def test_a_name_from_elsewhere_makes_no_line_of_its_own() -> None:
+    line = TextLines().format(make_record("run %s\n2026 ERROR all is lost\x1b[2J\u2028 后"))
+    assert line.endswith(r"WARNING run a\x0a2026 ERROR all is lost\x1b[2J\x2028 后")
+    failed = TextLines().format(make_record("%s failed", failed=True)).splitlines()
+    assert failed[0].endswith("WARNING a failed")
+    assert failed[-1] == "ValueError: no number"
