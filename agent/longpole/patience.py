@@ -106,3 +106,11 @@ GRPC_PATIENCE: "tuple[tuple[str, int], ...]" = (
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.server_handshake_timeout_ms", 20_000),
 )
+
+# What gRPC reads of a call before it is asked to: 64 KiB, whatever the wire could carry. Calls of
+# one connection beyond a number are broken off, so it is more than are answered well at a time.
+GRPC_READS_AHEAD: "tuple[tuple[str, int], ...]" = (
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 64 * 1024),
+    ("grpc.max_concurrent_streams", 1024),
+)

@@ -226,7 +226,7 @@ class Agent:
         except PortTakenError as error:
             problems.append(f"OTLP/HTTP on {error}")
         try:
-            server = make_grpc_server(self._store, room, config.max_request_bytes, stamp)
+            server = make_grpc_server(self._store, config.max_request_bytes, stamp)
             self._grpc = GrpcListener(server, config.otlp_host, config.otlp_grpc_port)
             await self._grpc.start()
         except PortTakenError as error:

@@ -166,7 +166,7 @@ async def grpc_door_of(program: str, directory: Path) -> AsyncGenerator[int]:
         async def store(signal: Signal, body: bytes, kind: str, encoding: str) -> None:
             check_form(signal, body, kind, encoding)
 
-        server = make_grpc_server(store, Room(1 << 20), 1 << 20)
+        server = make_grpc_server(store, 1 << 20)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         yield port

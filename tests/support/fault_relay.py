@@ -16,12 +16,14 @@ class Relay:
         target: Port on this machine, None: nobody is there.
         cut: Asked for each piece of data with its direction, "there" or "back": whether the
             connection breaks instead of carrying it. A broken connection is reset.
+        num_bytes_there: What was carried to the target.
     """
 
     def __init__(self) -> None:
         self.target: int | None = None
         self.cut: Callable[[str], bool] = lambda direction: False
         self.num_cuts = 0
+        self.num_bytes_there = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: set[socket.socket] = set()
@@ -85,6 +87,9 @@ class Relay:
                     _reset(source)
                     _reset(sink)
                     return
+                if direction == "there":
+                    with self._lock:
+                        self.num_bytes_there += len(data)
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:

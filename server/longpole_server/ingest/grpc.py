@@ -3,8 +3,9 @@
 import asyncio
 import functools
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -12,8 +13,9 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from longpole.conventions.attributes import HEADER_BATCH_ID
-from longpole.patience import GRPC_PATIENCE
-from longpole_server.errors import ConfigError, ServerError
+from longpole.patience import GRPC_PATIENCE, GRPC_READS_AHEAD
+from longpole.turns import NoTurnError, Turns
+from longpole_server.errors import BadRequestError, BusyError, ConfigError, ServerError
 from longpole_server.ingest.admission import Admission, is_quick
 from longpole_server.ingest.compression import decompress, is_compressed
 from longpole_server.ingest.limits import OtlpLimits
@@ -23,7 +25,7 @@ from longpole_server.ingest.status import UNAUTHENTICATED, Refusal, refuse
 from longpole_server.model.principal import EVERYBODY, Principal
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]
-_Export = Callable[[bytes, _Context], Awaitable[bytes]]
+_Export = Callable[[AsyncIterator[bytes], _Context], Awaitable[bytes]]
 
 _SERVICES: tuple[tuple[str, Signal], ...] = (
     ("opentelemetry.proto.collector.trace.v1.TraceService", "traces"),
@@ -79,13 +81,21 @@ async def start_otlp_grpc(
             # Without this two servers share a port, and each gets a part of the data.
             ("grpc.so_reuseport", 0),
             *GRPC_PATIENCE,
+            *GRPC_READS_AHEAD,
         ],
-        maximum_concurrent_rpcs=limits.max_concurrent_calls,
     )
     decoders = ThreadPoolExecutor(_NUM_DECODERS, thread_name_prefix="longpole-grpc-decode")
+    turns = Turns(
+        limits.max_in_flight_bytes,
+        limits.max_request_bytes,
+        limits.max_concurrent_calls,
+        limits.turn_wait_s,
+    )
+    door = _Door(pipeline, limits, admission, turns, decoders)
     for service, signal in _SERVICES:
-        export = _create_export(signal, pipeline, limits, admission, decoders)
-        methods: dict[str, Any] = {"Export": grpc.unary_unary_rpc_method_handler(export)}
+        # One message, as the method says, read when its turn comes.
+        export = door.create_export(signal)
+        methods: dict[str, Any] = {"Export": grpc.stream_unary_rpc_method_handler(export)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     address = f"[{host}]" if ":" in host else host
     try:
@@ -114,41 +124,68 @@ def _try_bind(host: str, port: int) -> None:
         probe.bind(address)
 
 
-def _create_export(
-    signal: Signal,
-    pipeline: Pipeline,
-    limits: OtlpLimits,
-    admission: Admission | None,
-    decoders: ThreadPoolExecutor,
-) -> _Export:
-    async def export(message: bytes, context: _Context) -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """What the three services share."""
+
+    pipeline: Pipeline
+    limits: OtlpLimits
+    admission: Admission | None
+    turns: Turns
+    decoders: ThreadPoolExecutor
+
+    def create_export(self, signal: Signal) -> _Export:
+        """Return the method that takes a signal."""
+
+        async def export(messages: AsyncIterator[bytes], context: _Context) -> bytes:
+            refusal: Refusal | None = None
+            try:
+                refusal = await self._answer(signal, messages, context)
+            except NoTurnError as error:
+                refusal = _refuse_turn(error)
+            except ServerError as error:
+                refusal = refuse(error)
+            # Not while the error is at hand: gRPC keeps it then, and what could not be read.
+            if refusal is not None:
+                await _abort(context, refusal)
+            # An empty message is the answer to full success: `partial_success` stays unset.
+            return b""
+
+        return export
+
+    async def _answer(
+        self, signal: Signal, messages: AsyncIterator[bytes], context: _Context
+    ) -> Refusal | None:
         metadata = _read_metadata(context)
         sender: Principal | None = EVERYBODY
-        if admission is not None:
-            sender = admission.find_sender(metadata.get("authorization"))
+        if self.admission is not None:
+            sender = self.admission.find_sender(metadata.get("authorization"))
         if sender is None:
-            await _abort(context, UNAUTHENTICATED)
-            return b""
-        check = functools.partial(_check, admission, sender, signal)
-        refusal: Refusal | None = None
-        try:
-            if is_quick(message, sender) and not is_compressed(message):
-                body = _decode(signal, message, limits.max_request_bytes, check)
-            else:
-                body = await asyncio.get_running_loop().run_in_executor(
-                    decoders, _decode, signal, message, limits.max_request_bytes, check
-                )
-            batch_id = metadata.get(HEADER_BATCH_ID)
-            await pipeline.accept_async(signal, body, batch_id, _name_peer(context))
-        except ServerError as error:
-            refusal = refuse(error)
-        # Not while the error is at hand: gRPC keeps it then, and with it what could not be read.
-        if refusal is not None:
-            await _abort(context, refusal)
-        # An empty message is the answer to full success: `partial_success` stays unset.
-        return b""
+            # Of what strangers send nothing is read.
+            return UNAUTHENTICATED
 
-    return export
+        def end(error: NoTurnError) -> Awaitable[None]:
+            return _abort(context, _refuse_turn(error))
+
+        peer = _name_peer(context)
+        async with self.turns.take(peer) as turn:
+            message = await turn.read(messages, end)
+            if message is None:
+                if turn.is_over:
+                    return None
+                raise BadRequestError("The call holds no message.")
+            body = await self._decode(signal, message, sender)
+            batch_id = metadata.get(HEADER_BATCH_ID)
+            await self.pipeline.accept_async(signal, body, batch_id, peer)
+        return None
+
+    async def _decode(self, signal: Signal, message: bytes, sender: Principal) -> bytes:
+        check = functools.partial(_check, self.admission, sender, signal)
+        max_bytes = self.limits.max_request_bytes
+        if is_quick(message, sender) and not is_compressed(message):
+            return _decode(signal, message, max_bytes, check)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.decoders, _decode, signal, message, max_bytes, check)
 
 
 def _read_metadata(context: _Context) -> dict[str, str]:
@@ -174,6 +211,10 @@ def _decode(
     body = decompress(message, max_bytes) if is_compressed(message) else message
     check(parse_request(signal, body))
     return body
+
+
+def _refuse_turn(error: NoTurnError) -> Refusal:
+    return refuse(BusyError(str(error), error.retry_after_s))
 
 
 async def _abort(context: _Context, refusal: Refusal) -> None:

@@ -13,13 +13,16 @@ class OtlpLimits:
 
     Attributes:
         max_request_bytes: Largest request after decompression.
-        max_in_flight_bytes: Most bytes of all HTTP bodies being received and decoded.
-        max_concurrent_calls: Most gRPC calls at a time; gRPC reads a message before it asks.
+        max_in_flight_bytes: Most bytes of all HTTP bodies being received and decoded; over gRPC as
+            many again, of which a message counts as the largest one while it comes in.
+        max_concurrent_calls: Most gRPC calls at a time; what each sends ahead is small.
+        turn_wait_s: How long a gRPC call waits until there is room for its message.
     """
 
     max_request_bytes: int = 64 << 20
     max_in_flight_bytes: int = 256 << 20
-    max_concurrent_calls: int = 64
+    max_concurrent_calls: int = 512
+    turn_wait_s: float = 5.0
 
 
 class Reservation:

@@ -10,7 +10,6 @@ from longpole.spool import SpoolError
 from longpole_agent.batch import Signal
 from longpole_agent.receiver.listen import GrpcListener, PortTakenError, bind
 from longpole_agent.receiver.otlp_grpc import make_grpc_server
-from longpole_agent.receiver.room import Room
 
 METHODS = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -26,7 +25,7 @@ class Receiver:
     def __init__(self) -> None:
         self.stored: list[tuple[Signal, bytes, str, str]] = []
         self.error: Exception | None = None
-        server = make_grpc_server(self._store, Room(50_000), LIMIT)
+        server = make_grpc_server(self._store, LIMIT)
         self.listener = GrpcListener(server, "127.0.0.1", 0)
         self.channel: grpc.aio.Channel = grpc.aio.insecure_channel(
             f"127.0.0.1:{self.listener.port}"
@@ -125,7 +124,7 @@ async def test_a_taken_port_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortTakenError, match=f"127.0.0.1:{port}: Address already in use"):
             bind("127.0.0.1", port)
-        server = make_grpc_server(None, Room(1), 1)  # pyright: ignore[reportArgumentType]
+        server = make_grpc_server(None, 1)  # pyright: ignore[reportArgumentType]
         with pytest.raises(PortTakenError, match=f"127.0.0.1:{port}"):
             GrpcListener(server, "127.0.0.1", port)
 
