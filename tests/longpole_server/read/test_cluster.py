@@ -1,3 +1,6 @@
+import time
+from collections.abc import Sequence
+
 import pytest
 
 from longpole_server.model.cluster import GpuMinute, NodeNow
@@ -47,3 +50,57 @@ def test_what_each_gpu_did_since_a_time(opened: OpenedStore) -> None:
     assert busy.throttled_ratio == pytest.approx(2 / 3)
     assert found["node-0", "GPU-1"] == GpuMinute("node-0", "GPU-1", 1, None, None, 0)
     assert len(found) == 2
+
+
+def write_clock(
+    opened: OpenedStore, host: str, said: Sequence[tuple[float, float, float | None]]
+) -> None:
+    """Write samples of a node and its GPU: seconds from now, value, and its clock as it says."""
+    now_ns = time.time_ns()
+    times = [(now_ns + round(seconds * SECOND_NS), value, ahead) for seconds, value, ahead in said]
+    opened.writer.write(
+        Records(
+            host_samples=[
+                HostSample(host, ts_ns, value, clock_offset_s=ahead)
+                for ts_ns, value, ahead in times
+            ],
+            gpu_samples=[
+                GpuSample(host, "GPU-0", 0, ts_ns, "H100", utilization_ratio=value)
+                for ts_ns, value, _ in times
+            ],
+        ),
+        host,
+    )
+
+
+def read_now(opened: OpenedStore, host: str) -> tuple[float | None, float | None]:
+    """Return a node's load, and its GPU's over the last minute."""
+    now_ns = time.time_ns()
+    nodes = {node.host: node for node in opened.reader.list_nodes(now_ns - 86_400 * SECOND_NS)}
+    minutes = opened.reader.get_gpu_minutes(now_ns - 60 * SECOND_NS)
+    minute = minutes.get((host, "GPU-0"))
+    return nodes[host].cpu_utilization_ratio, minute and minute.utilization_ratio
+
+
+def test_a_clock_that_was_ahead_and_is_right_does_not_freeze_its_node(opened: OpenedStore) -> None:
+    ahead = [(3540.0, 0.9, 3600.0), (3570.0, 0.9, None)]
+    # What agents say of their clocks is a median, and takes a while to follow.
+    right = [(-10.0, 0.2, 3600.0), (-5.0, 0.2, 0.0), (-1.0, 0.2, None)]
+    write_clock(opened, "corrected", ahead + right)
+    assert read_now(opened, "corrected") == pytest.approx((0.2, 0.2))
+
+
+def test_a_clock_that_is_ahead_shows_what_it_sends_now(opened: OpenedStore) -> None:
+    earlier = [(-1.0, 0.9, 3600.0), (0.0, 0.9, None), (1800.0, 0.9, 3600.0)]
+    write_clock(opened, "ahead", [*earlier, (3595.0, 0.2, 3600.0), (3599.0, 0.2, None)])
+    assert read_now(opened, "ahead") == pytest.approx((0.2, 0.2))
+
+
+def test_a_clock_that_is_behind_still_has_a_last_minute(opened: OpenedStore) -> None:
+    write_clock(opened, "behind", [(-400.0, 0.9, -300.0), (-305.0, 0.2, -300.0)])
+    assert read_now(opened, "behind") == pytest.approx((0.2, 0.2))
+
+
+def test_a_clock_that_nobody_compared_is_believed(opened: OpenedStore) -> None:
+    write_clock(opened, "silent", [(-20.0, 0.4, None), (100.0, 0.2, None)])
+    assert read_now(opened, "silent") == pytest.approx((0.2, 0.3))
