@@ -34,6 +34,7 @@ from longpole_server.ingest.normalize.free_text import FreeText, choose_rules
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import open_alert_reader
+from longpole_server.read.pool import ClientPool
 from longpole_server.service import ChangeFeed, Service
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
@@ -247,6 +248,7 @@ def _build(
             check_ready=lambda: _check_ready(reader, spool, alert_desk),
             collect_metrics=lambda: [
                 *_collect_metrics(pipeline, normalizer, closer, joiner, spool, writer),
+                *_collect_read_metrics([reader.pool, telling.store.reader.pool, parts.pool]),
                 *_collect_alert_metrics(alert_desk),
                 *_collect_disk_metrics(config.data_dir),
             ],
@@ -406,6 +408,24 @@ def _collect_metrics(
         *(
             OwnMetric(f"longpole_{name}", "gauge", text, value)
             for name, (text, value) in gauges.items()
+        ),
+    ]
+
+
+def _collect_read_metrics(pools: Sequence[ClientPool]) -> list[OwnMetric]:
+    stats = [pool.stats for pool in pools]
+    return [
+        OwnMetric(
+            "longpole_reads_given_up_total",
+            "counter",
+            "queries for pages, API and alerts that were waited for no longer",
+            sum(each.num_given_up for each in stats),
+        ),
+        OwnMetric(
+            "longpole_reads_overdue",
+            "gauge",
+            "those of them that still run",
+            sum(each.num_overdue for each in stats),
         ),
     ]
 

@@ -32,6 +32,10 @@ _LOSSES = {
         "LongpoleStoreFailing",
     ),
     "longpole_steps_failed_total": ("times deriving a step failed", "LongpoleStepsFailing"),
+    "longpole_reads_given_up_total": (
+        "queries of pages and API kept no limit of time and were given up",
+        "LongpoleReadsGivenUp",
+    ),
 }
 # Of the rules on trainings, those that are about nodes and about Longpole itself.
 _RULES_OF_NODES = frozenset(

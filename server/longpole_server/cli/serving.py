@@ -30,6 +30,7 @@ from longpole_server.config import Config, is_loopback
 from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.ingest.grpc import start_otlp_grpc
+from longpole_server.read.pool import READ_THREADS
 from longpole_server.single_writer import RightToWrite, hold_right_to_write
 from longpole_server.sql_door import QUERY_THREADS
 
@@ -82,11 +83,12 @@ def _leave_stuck_queries(status: int) -> None:
 
     Everything else is closed by now.
     """
-    asking = [each for each in threading.enumerate() if each.name.startswith(QUERY_THREADS)]
+    names = (QUERY_THREADS, READ_THREADS)
+    asking = [each for each in threading.enumerate() if each.name.startswith(names)]
     for thread in asking:
         thread.join(1.0)
     if any(thread.is_alive() for thread in asking):
-        _logger.warning("a query on /clickhouse/ does not end; the server ends without it")
+        _logger.warning("a query does not end; the server ends without it")
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

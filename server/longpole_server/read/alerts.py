@@ -351,6 +351,11 @@ class AlertReader:
     def __init__(self, pool: ClientPool) -> None:
         self._pool = pool
 
+    @property
+    def pool(self) -> ClientPool:
+        """Its connections."""
+        return self._pool
+
     def list_events_since(self, since_ns: int) -> list[AlertEvent]:
         """Return what was decided since a time and all of what is not over, in order."""
         return self._list_events(_EVENTS_SINCE, {"since_ns": since_ns})

@@ -58,6 +58,11 @@ class Reader:
         self._pool = pool
         self._steps = StepMemory()
 
+    @property
+    def pool(self) -> ClientPool:
+        """Its connections."""
+        return self._pool
+
     def list_attempts(self, run_id: str | None = None) -> Sequence[AttemptRow]:
         """Return all attempts of one or all runs, by run and attempt."""
         return runs.list_attempts(self._pool, run_id)

@@ -56,10 +56,12 @@ WRITE_SETTINGS: Mapping[str, Setting] = {
     "output_format_arrow_string_as_string": 1,
 }
 
+# Seconds that one of the product's own queries may take.
+READ_LIMIT_S = 30
 # `readonly` comes last: it forbids changing settings, itself included.
 READ_SETTINGS: Mapping[str, Setting] = {
     "max_threads": 2,
-    "max_execution_time": 30,
+    "max_execution_time": READ_LIMIT_S,
     "max_memory_usage": 1 << 30,
     "output_format_arrow_string_as_string": 1,
     "readonly": 1,

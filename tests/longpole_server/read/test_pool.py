@@ -1,13 +1,16 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from longpole_server.errors import StoreError
-from longpole_server.read.pool import ClientPool
+from longpole_server.read.pool import ClientPool, PoolStats
+from support.agent_waiting import wait_until
+from support.store_opening import opened_store
 
 
 @dataclass
@@ -47,7 +50,7 @@ class FakeClient:
 
 
 class Pooled:
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, patience_s: float = 60.0) -> None:
         self.counters = Counters()
         self.gate = threading.Event()
         lock = threading.Lock()
@@ -55,7 +58,7 @@ class Pooled:
         def open_client() -> Any:
             return FakeClient(self.counters, lock, self.gate)
 
-        self.pool = ClientPool(open_client, size)
+        self.pool = ClientPool(open_client, size, patience_s)
 
 
 def wait_until_running(pooled: Pooled, count: int) -> None:
@@ -125,3 +128,61 @@ def test_closing_waits_for_queries_and_refuses_new_ones() -> None:
     assert pooled.counters.num_closed == 1
     with pytest.raises(StoreError, match="closed"):
         pooled.pool.query("x")
+
+
+def give_up(pooled: Pooled, count: int) -> None:
+    """Ask queries that do not end."""
+
+    def ask() -> None:
+        with pytest.raises(StoreError, match="computes for longer"):
+            pooled.pool.query("stuck")
+
+    threads = [threading.Thread(target=ask) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_who_asks_is_answered_though_the_query_goes_on() -> None:
+    pooled = Pooled(1, patience_s=1.0)
+    give_up(pooled, 1)
+    assert pooled.pool.stats == PoolStats(num_given_up=1, num_overdue=1)
+    pooled.gate.set()
+    # The place was taken over by another connection, and the first one is not kept.
+    assert pooled.pool.query("x").num_rows == 1
+    wait_until(lambda: pooled.pool.stats.num_overdue == 0 and pooled.counters.num_closed == 1)
+    assert pooled.counters.num_open == 2
+    pooled.pool.close()
+    assert pooled.counters.num_closed == 2
+
+
+def test_stuck_queries_fill_the_pool_only_when_there_are_many() -> None:
+    pooled = Pooled(2, patience_s=1.0)
+    give_up(pooled, 4)
+    with pytest.raises(StoreError, match="in every place"):
+        pooled.pool.query("x")
+    assert pooled.pool.stats == PoolStats(num_given_up=4, num_overdue=4)
+    pooled.gate.set()
+    wait_until(lambda: pooled.pool.stats.num_overdue == 0)
+    assert pooled.pool.query("x").num_rows == 1
+    wait_until(lambda: pooled.counters.num_closed == 2)
+    pooled.pool.close()
+    assert pooled.counters.num_closed == pooled.counters.num_open == 4
+
+
+def test_closing_does_not_wait_for_what_was_given_up() -> None:
+    pooled = Pooled(1, patience_s=1.0)
+    give_up(pooled, 1)
+    pooled.pool.close()
+    pooled.gate.set()
+    wait_until(lambda: pooled.counters.num_closed == 1)
+
+
+def test_a_step_of_the_engine_that_does_not_end_holds_nobody_up(tmp_path: Path) -> None:
+    with opened_store(tmp_path) as opened:
+        pool = ClientPool(opened.store.new_reader_client, 1, 0.2)
+        with pytest.raises(StoreError, match="computes for longer"):
+            pool.query("SELECT sleep(2)")
+        wait_until(lambda: pool.stats.num_overdue == 0)
+        pool.close()
