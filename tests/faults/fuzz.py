@@ -26,12 +26,12 @@ with atheris.instrument_imports(include=["longpole", "longpole_server", "longpol
     from longpole_server.errors import ServerError
     from longpole_server.ingest.compression import decompress
     from longpole_server.ingest.entry import JournalEntry, decode_entry, encode_entry
-    from longpole_server.ingest.journal import Journal
     from longpole_server.ingest.normalize import Normalizer
     from longpole_server.ingest.otlp_json import build_request
     from longpole_server.ingest.signals import SIGNALS, parse_request
     from longpole_server.model.records import Records
     from support import otlp_builders as otlp
+    from support.fault_journal import run_trial
     from support.fault_ledger import make_request
     from support.otlp_strategies import to_otlp_json
 
@@ -101,58 +101,9 @@ def segment(data: bytes) -> None:
 
 
 def journal(data: bytes) -> None:
-    """Whatever is damaged of a journal, nothing is given out twice, and more is taken.
-
-    The first bytes say in which file, and where, the others stand.
-    """
+    """What lies outside of damage is stored once through kills, whatever is damaged."""
     with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder)
-        bodies = write_journal(directory)
-        files = sorted(path for path in directory.rglob("*") if path.is_file())
-        file = files[data[0] % len(files)] if data else files[0]
-        content = file.read_bytes()
-        at = int.from_bytes(data[1:3], "little") % (len(content) + 1)
-        file.write_bytes(content[:at] + data[3:] + content[at + len(data[3:]) :])
-        try:
-            found = read_journal(directory, b"after it")
-        except SpoolError:
-            return
-        assert found[-1] == b"after it"
-        assert len(set(found)) == len(found)
-        assert set(found) <= {*bodies, b"after it"}
-
-
-def write_journal(directory: Path) -> list[bytes]:
-    """Keep some requests, of which a range is frozen and not stored."""
-    bodies = [b"body %d" % number for number in range(12)]
-    spool = Spool(directory / "journal", drop_oldest=False)
-    for number, body in enumerate(bodies):
-        spool.append(encode_entry(JournalEntry("traces", number, f"a/b/{number}", body)))
-    spool.sync()
-    log = Journal(spool, directory / "state", _MAX_BYTES, 100)
-    log.freeze_next(200)
-    log.close()
-    spool.close()
-    return bodies
-
-
-def read_journal(directory: Path, more: bytes) -> list[bytes]:
-    """Return what a journal gives out when one more request was taken."""
-    found: list[bytes] = []
-    spool = Spool(directory / "journal", drop_oldest=False)
-    try:
-        log = Journal(spool, directory / "state", _MAX_BYTES, 100)
-        try:
-            spool.append(encode_entry(JournalEntry("traces", 0, "a/b/after", more)))
-            spool.sync()
-            while (batch := log.freeze_next(200)) is not None:
-                found += [entry.body for entry in batch.entries]
-                log.acknowledge(batch.frozen)
-        finally:
-            log.close()
-    finally:
-        spool.close()
-    return found
+        run_trial(Path(folder), data)
 
 
 def make_seeds(directory: Path) -> None:
@@ -172,8 +123,9 @@ def make_seeds(directory: Path) -> None:
     (directory / "batch").write_bytes(batch.encode())
     entry = JournalEntry("logs", _RECEIVED_NS, "agent/boot/1", b"body")
     (directory / "entry").write_bytes(encode_entry(entry))
-    for number in range(4):
-        (directory / f"damage{number}").write_bytes(bytes([number, 40, 0]) + b"\xff" * 20)
+    for number in range(8):
+        lives = bytes((number * 37 + at * at * 11) % 251 for at in range(120))
+        (directory / f"lives{number}").write_bytes(lives)
     (directory / "page").write_text(
         '# TYPE a_total counter\na_total{b="c",d="e\\n"} 1.5 17\n{"u.v", x="y"} NaN # {z="1"} 2\n'
     )

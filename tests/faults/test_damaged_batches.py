@@ -32,6 +32,7 @@ from support import otlp_builders as otlp
 from support.agent_asgi import call
 from support.agent_upstream import FakeServer
 from support.agent_waiting import wait_until
+from support.fault_journal import run_trial
 from support.fault_ledger import TRAJECTORIES, make_request
 from support.fault_load import Address, send_http
 from support.fault_programs import make_agent
@@ -252,3 +253,10 @@ def padded(number: int) -> bytes:
 def read_health(url: str) -> dict[str, Any]:
     """What the agent says of itself."""
     return httpx.get(url, timeout=60.0).json()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=160))
+def test_kills_and_damage_in_any_order_cost_what_they_hit(lives: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        run_trial(Path(folder), lives)

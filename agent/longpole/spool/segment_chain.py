@@ -107,11 +107,16 @@ class SegmentChain:
         segment.written_s = self._now_s()
         return self.last_sequence
 
-    def begin_segment(self) -> None:
-        """Seal the newest segment and begin the next one, both durably."""
+    def begin_segment(self, first_sequence: "int | None" = None) -> None:
+        """Seal the newest segment and begin the next one, both durably.
+
+        Args:
+            first_sequence: Of the next one, above all before it; None: the one that follows.
+        """
         if self.active_fd >= 0:
             self._sync(self.active_fd)
-        first_sequence = self.last_sequence + 1
+        if first_sequence is None:
+            first_sequence = self.last_sequence + 1
         path = self._directory / name_segment(first_sequence)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -125,6 +130,7 @@ class SegmentChain:
             raise
         self.close()
         self.active_fd = fd
+        self.last_sequence = first_sequence - 1
         self._segments.append(
             Segment(path, first_sequence, self.last_sequence, HEADER_BYTES, self._now_s())
         )

@@ -170,6 +170,20 @@ class Spool:
                 self._make_room(len(payload) + RECORD_OVERHEAD_BYTES)
                 return self._chain.append(payload)
 
+    def skip_to(self, sequence: int) -> None:
+        """Number what is appended from now on above `sequence`, durably.
+
+        Raises:
+            SpoolError: The disk refused.
+        """
+        with self._state_lock:
+            self._check_usable()
+            if sequence <= self._chain.last_sequence:
+                return
+            with _refusals_of(self.directory):
+                self._chain.begin_segment(sequence + 1)
+            self._durable_sequence = self._chain.last_sequence
+
     def sync(self) -> None:
         """Make everything appended so far durable (fsync). Group commit is the caller's.
 

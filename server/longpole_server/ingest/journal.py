@@ -58,7 +58,9 @@ class Journal:
         self, spool: Spool, state_dir: Path, max_waiting_bytes: int, num_batch_ids: int
     ) -> None:
         self._spool = spool
-        self._ranges = RangeLog(state_dir / "ranges", spool.last_sequence)
+        self._ranges = RangeLog(state_dir / "ranges")
+        if self._ranges.newest is not None:
+            spool.skip_to(self._ranges.newest.last)
         self._ids = BatchIds(num_batch_ids, self._ranges.read_batch_ids())
         for record in spool:
             entry = _decode(record)

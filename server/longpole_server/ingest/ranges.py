@@ -31,23 +31,25 @@ class RangeLog:
 
     Args:
         directory: Its own directory; created when missing.
-        journal_last: Last sequence of the journal. A journal that is younger than the ranges on
-            record was replaced: its ranges get tokens of their own.
         max_bytes: Bound on disk; the oldest ranges are forgotten first.
 
     Raises:
         SpoolError: The directory cannot be used.
     """
 
-    def __init__(self, directory: Path, journal_last: int, max_bytes: int = 8 << 20) -> None:
+    def __init__(self, directory: Path, max_bytes: int = 8 << 20) -> None:
         self._spool = Spool(directory, max_bytes=max_bytes, segment_bytes=_SEGMENT_BYTES)
         self._newest: FrozenRange | None = None
         self._journal_id = os.urandom(8).hex()
-        self._load(journal_last)
+        self._load()
 
     @property
     def newest(self) -> FrozenRange | None:
-        """The range frozen last, done or not; None when there never was one."""
+        """The range frozen last, done or not; None when there never was one.
+
+        A journal that does not reach so far was damaged or replaced: what comes into it must get
+        higher numbers, or it would be taken for what was inserted under this range's token.
+        """
         return self._newest
 
     def read_batch_ids(self) -> Iterator[str]:
@@ -79,10 +81,10 @@ class RangeLog:
     def _name(self, first: int, last: int) -> FrozenRange:
         return FrozenRange(first, last, f"journal/{self._journal_id}/{first}-{last}")
 
-    def _load(self, journal_last: int) -> None:
+    def _load(self) -> None:
         newest: dict[str, Any] | None = None
         for record in self._spool:
             newest = json.loads(record.payload)
-        if newest is not None and newest["last"] <= journal_last:
+        if newest is not None:
             self._journal_id = newest["journal"]
             self._newest = self._name(newest["first"], newest["last"])

@@ -591,3 +591,18 @@ class SpoolModel(RuleBasedStateMachine):
 
 SpoolModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestSpoolModel = SpoolModel.TestCase
+
+
+def test_numbers_that_are_skipped_are_not_used_and_stay_skipped(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.append(b"one")
+    spool.skip_to(7)
+    spool.skip_to(3)
+    assert (spool.last_sequence, spool.durable_sequence) == (7, 7)
+    spool.close()
+    spool = Spool(tmp_path)
+    assert spool.append(b"eight") == 8
+    spool.sync()
+    assert [(record.sequence, record.payload) for record in spool] == [(1, b"one"), (8, b"eight")]
+    spool.acknowledge(8)
+    spool.close()
