@@ -50,16 +50,16 @@ class Stuck:
 
 
 @asynccontextmanager
-async def serving(program: str, stuck: Stuck) -> AsyncGenerator[int]:
+async def serving(program: str, stuck: Stuck, turn_wait_s: float = WAIT_S) -> AsyncGenerator[int]:
     """The gRPC door of a program that has room for two of the largest messages."""
     if program == "agent":
-        server = make_grpc_server(stuck.store, MESSAGE_BYTES, turn_wait_s=WAIT_S)
+        server = make_grpc_server(stuck.store, MESSAGE_BYTES, turn_wait_s=turn_wait_s)
         listener = GrpcListener(server, "127.0.0.1", 0)
         await listener.start()
         yield listener.port
         await listener.close()
         return
-    limits = OtlpLimits(MESSAGE_BYTES, 2 * MESSAGE_BYTES, turn_wait_s=WAIT_S)
+    limits = OtlpLimits(MESSAGE_BYTES, 2 * MESSAGE_BYTES, turn_wait_s=turn_wait_s)
     door = await start_otlp_grpc(cast("Pipeline", stuck), "127.0.0.1", 0, limits)
     yield door.port
     await door.stop(2.0)
@@ -137,7 +137,7 @@ async def test_clients_that_stop_in_the_middle_keep_nobody_out(program: str) -> 
 async def test_small_calls_over_one_connection_are_all_stored(program: str) -> None:
     stuck = Stuck()
     stuck.may_go_on.set()
-    async with serving(program, stuck) as port:
+    async with serving(program, stuck, 60.0) as port:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
             body = make_request("traces", 1)
