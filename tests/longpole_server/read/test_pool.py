@@ -146,7 +146,7 @@ def give_up(pooled: Pooled, count: int) -> None:
 
 
 def test_who_asks_is_answered_though_the_query_goes_on() -> None:
-    pooled = Pooled(1, patience_s=1.0)
+    pooled = Pooled(1, patience_s=0.1)
     give_up(pooled, 1)
     assert pooled.pool.stats == PoolStats(num_given_up=1, num_overdue=1)
     pooled.gate.set()
@@ -159,7 +159,7 @@ def test_who_asks_is_answered_though_the_query_goes_on() -> None:
 
 
 def test_stuck_queries_fill_the_pool_only_when_there_are_many() -> None:
-    pooled = Pooled(2, patience_s=1.0)
+    pooled = Pooled(2, patience_s=0.1)
     give_up(pooled, 4)
     with pytest.raises(StoreError, match="in every place"):
         pooled.pool.query("x")
@@ -173,7 +173,7 @@ def test_stuck_queries_fill_the_pool_only_when_there_are_many() -> None:
 
 
 def test_closing_does_not_wait_for_what_was_given_up() -> None:
-    pooled = Pooled(1, patience_s=1.0)
+    pooled = Pooled(1, patience_s=0.1)
     give_up(pooled, 1)
     pooled.pool.close()
     pooled.gate.set()
