@@ -129,7 +129,7 @@ class NetworkRates:
         return (total - before[1]) / ((ts_ns - before[0]) / _NS_PER_S)
 
 
-class _GpuLabels(NamedTuple):
+class GpuLabels(NamedTuple):
     """Which GPU a point is about. Without a `uuid` it means nothing here."""
 
     attributes: Sequence[KeyValue]
@@ -139,6 +139,25 @@ class _GpuLabels(NamedTuple):
     model: str
     parent_uuid: str
     mig_profile: str
+
+
+class LabelReader:
+    """Reads which GPUs points are about.
+
+    The GPUs of a node come with every metric in the same order and with the same labels: those are
+    read once.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[GpuLabels] = []
+
+    def read(self, place: int, point: NumberDataPoint, sender: Sender) -> GpuLabels:
+        """Return the labels of the point at a place of its metric; a metric's come in order."""
+        known = self._known[place] if place < len(self._known) else None
+        if known is None or known.attributes != point.attributes:
+            known = _read_labels(point, sender)
+            self._known[place : place + 1] = [known]
+        return known
 
 
 class HardwarePivot:
@@ -152,7 +171,7 @@ class HardwarePivot:
         self._rates = rates
         self._gpus: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._hosts: dict[tuple[str, int], dict[str, float]] = {}
-        self._labels: list[_GpuLabels] = []
+        self._labels = LabelReader()
         self._processes: list[GpuProcess] = []
         self._allocations: list[GpuAllocation] = []
         self._host_processes: list[HostProcess] = []
@@ -174,37 +193,34 @@ class HardwarePivot:
         return self._add_host(point, host)
 
     def add_gauge(self, metric: Metric, sender: Sender, received_ns: int) -> int:
-        """Take the points of a metric of GPUs that an agent sent; return how many mean nothing.
-
-        The GPUs of a node come with every metric in the same order and with the same labels: those
-        are read once.
-        """
+        """Take the points of a metric of GPUs that an agent sent; return how many mean nothing."""
         column = gpus.GPU_COLUMN_OF_METRIC[metric.name]
         num_ignored = 0
         # All GPUs of a node are sampled at one time.
         sent_ns, ts_ns = 0, received_ns
         for place, point in enumerate(metric.gauge.data_points):
-            known = self._labels[place] if place < len(self._labels) else None
-            if known is None or known.attributes != point.attributes:
-                known = _read_labels(point, sender)
-                self._labels[place : place + 1] = [known]
+            known = self._labels.read(place, point, sender)
             if known.uuid is None:
                 num_ignored += 1
                 continue
             if point.time_unix_nano != sent_ns:
                 sent_ns = point.time_unix_nano
                 ts_ns = read_moment(sent_ns, received_ns)
-            key = (known.host, known.uuid, ts_ns)
-            columns = self._gpus.get(key)
-            if columns is None:
-                columns = self._gpus[key] = {
-                    "gpu_index": known.gpu_index,
-                    "model": known.model,
-                    "parent_uuid": known.parent_uuid,
-                    "mig_profile": known.mig_profile,
-                }
-            columns[column] = _to_column(column, read_number(point))
+            self.get_gpu(known, ts_ns)[column] = to_column(column, read_number(point))
         return num_ignored
+
+    def get_gpu(self, labels: GpuLabels, ts_ns: int) -> dict[str, Any]:
+        """Return the columns of a GPU's sample, to be filled. The labels name a GPU."""
+        key = (labels.host, labels.uuid or "", ts_ns)
+        columns = self._gpus.get(key)
+        if columns is None:
+            columns = self._gpus[key] = {
+                "gpu_index": labels.gpu_index,
+                "model": labels.model,
+                "parent_uuid": labels.parent_uuid,
+                "mig_profile": labels.mig_profile,
+            }
+        return columns
 
     def finish(self, into: Records) -> None:
         """Add the records."""
@@ -225,7 +241,7 @@ class HardwarePivot:
         pid = get_int(point.values, names.PROCESS_PID)
         if uuid is None or pid is None:
             return False
-        memory_bytes = _to_column("memory_used_bytes", point.value)
+        memory_bytes = to_column("memory_used_bytes", point.value)
         owner = read_owner(point.values)
         self._processes.append(
             GpuProcess(
@@ -248,7 +264,7 @@ class HardwarePivot:
         title = _read_title(point.values)
         if pid is None or title is None:
             return False
-        private_bytes = _to_column("memory_used_bytes", point.value)
+        private_bytes = to_column("memory_used_bytes", point.value)
         self._host_processes.append(
             HostProcess(
                 host=host,
@@ -291,11 +307,11 @@ class HardwarePivot:
                 "parent_uuid": get_text(point.values, gpus.HW_PARENT) or "",
                 "mig_profile": get_text(point.values, gpus.MIG_PROFILE) or "",
             }
-        columns[column] = _to_column(column, point.value)
+        columns[column] = to_column(column, point.value)
         return True
 
     def _add_host(self, point: NumberPoint, host: str) -> bool:
-        value = _to_column("", point.value)
+        value = to_column("", point.value)
         if value is None:
             return False
         column = _HOST_COLUMNS.get(point.name)
@@ -312,7 +328,7 @@ class HardwarePivot:
         return True
 
 
-def _read_labels(point: NumberDataPoint, sender: Sender) -> _GpuLabels:
+def _read_labels(point: NumberDataPoint, sender: Sender) -> GpuLabels:
     values = read_attributes(point.attributes)
     host = sender.host or get_text(values, names.HOST_NAME)
     uuid = get_text(values, gpus.HW_ID)
@@ -320,7 +336,7 @@ def _read_labels(point: NumberDataPoint, sender: Sender) -> _GpuLabels:
     if host is None or not is_gpu or not _is_whole(values) or get_iteration(values) is not None:
         uuid = None
     index = get_int(values, gpus.GPU_INDEX)
-    return _GpuLabels(
+    return GpuLabels(
         point.attributes,
         host or "",
         uuid,
@@ -347,7 +363,8 @@ def _is_whole(values: Values) -> bool:
     return all(values[label] in _WHOLE_PARTS for label in labels)
 
 
-def _to_column(column: str, value: float | None) -> float | int | None:
+def to_column(column: str, value: float | None) -> float | int | None:
+    """Return a value as its column holds it, None where it is no number."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if column in _INTEGER_COLUMNS else float(value)

@@ -1,8 +1,11 @@
 """OTLP metrics: scalars of a run, series of its engines, and hardware."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
@@ -10,6 +13,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 
 from longpole.conventions.gpus import GPU_COLUMN_OF_METRIC
 from longpole.ray_job import RAY_JOB_PREFIX
+from longpole_server.errors import BadRequestError
 from longpole_server.ingest.normalize.announcements import Announcer
 from longpole_server.ingest.normalize.attempt_book import AttemptBook
 from longpole_server.ingest.normalize.attempts import Attempt, Moments
@@ -17,10 +21,13 @@ from longpole_server.ingest.normalize.engines import is_copy, make_engine_sample
 from longpole_server.ingest.normalize.hardware import HardwarePivot, NetworkRates, is_hardware
 from longpole_server.ingest.normalize.jobs import ROLLOUT, JobBook
 from longpole_server.ingest.normalize.lanes import WORKER, LanePlacer
+from longpole_server.ingest.normalize.layout_book import LayoutBook, split_request
+from longpole_server.ingest.normalize.layouts import Reading
 from longpole_server.ingest.normalize.points import NumberPoint, label_name, read_points
 from longpole_server.ingest.normalize.sender import CONTROLLER, Sender, SenderCache
 from longpole_server.ingest.normalize.skips import SkipGuard
 from longpole_server.ingest.normalize.spans import ITERATION_KEYS, get_iteration
+from longpole_server.ingest.signals import parse_request
 from longpole_server.model.records import UNKNOWN_STEP, MetricPoint, Records
 
 _VALIDATION_TIMER = "timing_s/testing"
@@ -49,6 +56,7 @@ class MetricReader:
         announcer: Announces runs and processes.
         jobs: Runs of senders that name none.
         lanes: Is told when steps end.
+        layouts: Of what agents send.
     """
 
     def __init__(
@@ -58,6 +66,7 @@ class MetricReader:
         announcer: Announcer,
         jobs: JobBook,
         lanes: LanePlacer,
+        layouts: LayoutBook,
     ) -> None:
         self._jobs = jobs
         self._lanes = lanes
@@ -65,16 +74,46 @@ class MetricReader:
         self._book = book
         self._announcer = announcer
         self._rates = NetworkRates()
+        self._layouts = layouts
         self.guard = SkipGuard("metric")
         self.num_ignored = 0
 
-    def add(self, request: ExportMetricsServiceRequest, received_ns: int, into: Records) -> None:
-        """Add the records of a request."""
+    def add(self, body: bytes, received_ns: int, into: Records) -> None:
+        """Add the records of a request in protobuf.
+
+        Raises:
+            BadRequestError: The body is no such request.
+        """
+        parts = split_request(body)
+        items = self._read_parts(body, parts, received_ns)
         pivot = HardwarePivot(self._rates)
-        for resource_metrics in request.resource_metrics:
+        for item in items:
             with self.guard:
-                self._add_resource(resource_metrics, received_ns, pivot, into)
+                if isinstance(item, Reading):
+                    self.num_ignored += item.add_to(pivot, received_ns)
+                else:
+                    self._add_resource(item, received_ns, pivot, into)
         pivot.finish(into)
+        for part, item in zip(parts, items, strict=False):
+            if isinstance(item, ResourceMetrics):
+                sender = self._senders.get(item.resource)
+                if sender.is_agent:
+                    self._layouts.learn(part, sender, received_ns)
+
+    def _read_parts(
+        self, body: bytes, parts: Sequence[bytes], received_ns: int
+    ) -> Sequence[Reading | ResourceMetrics]:
+        readings = [self._layouts.find(part, received_ns) for part in parts]
+        if not any(readings):
+            request = cast("ExportMetricsServiceRequest", parse_request("metrics", body))
+            return list(request.resource_metrics)
+        try:
+            return [
+                reading or ResourceMetrics.FromString(part)
+                for part, reading in zip(parts, readings, strict=True)
+            ]
+        except DecodeError as error:
+            raise BadRequestError("The body is not an OTLP metrics request.") from error
 
     def _add_resource(
         self,

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from longpole_server.ingest.columns.traces import LinkedError, TraceColumnReader
@@ -20,6 +17,7 @@ from longpole_server.ingest.normalize.events import EventReader
 from longpole_server.ingest.normalize.free_text import FreeText
 from longpole_server.ingest.normalize.jobs import JobBook
 from longpole_server.ingest.normalize.lanes import LanePlacer
+from longpole_server.ingest.normalize.layout_book import LayoutBook
 from longpole_server.ingest.normalize.links import TraceLinks
 from longpole_server.ingest.normalize.metrics import MetricReader
 from longpole_server.ingest.normalize.sender import SenderCache
@@ -61,6 +59,8 @@ class Normalizer:
             without one it is dropped.
         min_column_bytes: Size of a batch from which it is read as columns: below, objects cost
             less than the fixed cost of columns.
+        max_layout_bytes: Room for what agents' metrics have in common (`LayoutBook`); without any
+            each is read anew.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Normalizer:
         free_text: FreeText | None = None,
         *,
         min_column_bytes: int = 16 << 10,
+        max_layout_bytes: int = 64 << 20,
     ) -> None:
         self._min_column_bytes = min_column_bytes
         self._free_text = free_text = free_text or FreeText()
@@ -86,9 +87,17 @@ class Normalizer:
             links,
             free_text,
         )
-        self._metrics = MetricReader(senders, book, announcer, links.jobs, links.lanes)
+        self._layouts = LayoutBook(max_layout_bytes)
+        self._metrics = MetricReader(
+            senders, book, announcer, links.jobs, links.lanes, self._layouts
+        )
         self.num_unfit_batches = 0
         self._events = EventReader(senders, book, announcer, links.jobs)
+
+    @property
+    def num_read_by_layout(self) -> int:
+        """Parts of metrics requests that were laid out as one before."""
+        return self._layouts.num_read
 
     @property
     def stats(self) -> NormalizerStats:
@@ -119,14 +128,14 @@ class Normalizer:
         Raises:
             BadRequestError: The body is no such request.
         """
+        if signal == "metrics":
+            self._metrics.add(body, received_ns, into)
+            return
         request = parse_request(signal, body)
-        match signal:
-            case "traces":
-                self._traces.add(cast("ExportTraceServiceRequest", request), received_ns, into)
-            case "metrics":
-                self._metrics.add(cast("ExportMetricsServiceRequest", request), received_ns, into)
-            case "logs":
-                self._events.add(cast("ExportLogsServiceRequest", request), received_ns, into)
+        if signal == "traces":
+            self._traces.add(cast("ExportTraceServiceRequest", request), received_ns, into)
+        else:
+            self._events.add(cast("ExportLogsServiceRequest", request), received_ns, into)
 
     def normalize_many(
         self, signal: Signal, requests: Sequence[tuple[bytes, int]], into: Records

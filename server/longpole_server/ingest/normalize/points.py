@@ -50,11 +50,11 @@ def read_points(metric: Metric, received_ns: int) -> Iterator[NumberPoint]:
     match metric.WhichOneof("data"):
         case "gauge":
             for point in metric.gauge.data_points:
-                yield _read_number(metric, point, received_ns, is_total=False)
+                yield read_point(metric, point, received_ns, is_total=False)
         case "sum":
-            is_total = metric.sum.is_monotonic and metric.sum.aggregation_temporality == _CUMULATIVE
+            is_total = is_running_total(metric)
             for point in metric.sum.data_points:
-                yield _read_number(metric, point, received_ns, is_total=is_total)
+                yield read_point(metric, point, received_ns, is_total=is_total)
         case "histogram":
             for point in metric.histogram.data_points:
                 values = read_attributes(point.attributes)
@@ -64,6 +64,26 @@ def read_points(metric: Metric, received_ns: int) -> Iterator[NumberPoint]:
                 yield NumberPoint(f"{metric.name}_sum", metric.unit, ts_ns, total, values, True)
         case _:
             return
+
+
+def read_point(
+    metric: Metric, point: NumberDataPoint, received_ns: int, *, is_total: bool
+) -> NumberPoint:
+    """Read a point of a gauge or sum."""
+    return NumberPoint(
+        name=metric.name,
+        unit=metric.unit,
+        ts_ns=read_moment(point.time_unix_nano, received_ns),
+        value=read_number(point),
+        values=read_attributes(point.attributes),
+        is_total=is_total,
+    )
+
+
+def is_running_total(metric: Metric) -> bool:
+    """Tell whether the points of a metric are sums that only grow, counted since some start."""
+    of_metric = metric.sum
+    return of_metric.is_monotonic and of_metric.aggregation_temporality == _CUMULATIVE
 
 
 def read_number(point: NumberDataPoint) -> int | float | None:
@@ -88,19 +108,6 @@ def label_name(name: str, values: Values, without: Collection[str]) -> str:
 
 def _escape(match: "re.Match[str]") -> str:
     return "\\" + match[0]
-
-
-def _read_number(
-    metric: Metric, point: NumberDataPoint, received_ns: int, *, is_total: bool
-) -> NumberPoint:
-    return NumberPoint(
-        name=metric.name,
-        unit=metric.unit,
-        ts_ns=read_moment(point.time_unix_nano, received_ns),
-        value=read_number(point),
-        values=read_attributes(point.attributes),
-        is_total=is_total,
-    )
 
 
 def read_moment(time_ns: int, received_ns: int) -> int:
