@@ -29,11 +29,11 @@ def register_report(api: FastAPI, reader: Reader, clock_ns: Callable[[], int]) -
         try:
             text = await reader.run(render_report, reader.service, run_id, zone, clock_ns())
         except NotFoundError as error:
-            return PlainTextResponse(f"{error.message} {error.hint}".strip(), 404)
+            return PlainTextResponse(_describe(error), 404)
         except ForbiddenError as error:
-            return PlainTextResponse(f"{error.message} {error.hint}".strip(), 403)
+            return PlainTextResponse(_describe(error), 403)
         except ServerError as error:
-            return PlainTextResponse(f"{error.message} {error.hint}".strip(), 503)
+            return PlainTextResponse(_describe(error), 503)
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", run_id).strip("-.") or "run"
         headers = {
             "content-disposition": f"attachment; filename*=UTF-8''{quote(name)}-report.html",
@@ -42,3 +42,7 @@ def register_report(api: FastAPI, reader: Reader, clock_ns: Callable[[], int]) -
         return HTMLResponse(text, headers=headers)
 
     api.add_route(REPORT_PATH, report, methods=["GET"], include_in_schema=False)
+
+
+def _describe(error: ServerError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message

@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _complain(ServerError(f"{target}: {error.strerror}."), 1)
+        name = "the output" if target == _STDOUT else target
+        return _complain(ServerError(f"{name} cannot be written: {error.strerror}."), 1)
     return 0
 
 
