@@ -11,6 +11,7 @@ from longpole_server.api.peers import Proxies, parse_networks
 from longpole_server.auth.attempts import Attempts
 from longpole_server.auth.audit import AuditLog
 from longpole_server.auth.book import AccessBook
+from longpole_server.auth.ended import EndedSessions
 from longpole_server.auth.marks import Marks
 from longpole_server.auth.sessions import Sessions, check_key, load_key
 from longpole_server.config import Config, is_loopback
@@ -35,9 +36,10 @@ def open_door(config: Config) -> Generator[Door]:
             config.token,
             on_change=lambda change: audit.record(_BY_FILE, "access.change", change),
         )
+        age_s = config.session_days * _DAY_S
         access = Access(
             book,
-            Sessions(book, key, config.session_days * _DAY_S),
+            Sessions(book, key, age_s, EndedSessions(config.data_dir / "sessions.ended", age_s)),
             _read_proxies(config),
             config.proxy_role,
             _list_hosts(config),

@@ -83,11 +83,14 @@ class Access:
 
     def find_session(self, cookies: str | None) -> Principal | None:
         """Return whose session a `Cookie` header holds."""
-        try:
-            cookie = SimpleCookie(cookies or "").get(SESSION_COOKIE)
-        except CookieError:
-            return None
-        return self.sessions.find(cookie.value) if cookie is not None else None
+        value = _read_session(cookies)
+        return self.sessions.find(value) if value is not None else None
+
+    def end_session(self, cookies: str | None) -> None:
+        """End the session that a `Cookie` header holds."""
+        value = _read_session(cookies)
+        if value is not None:
+            self.sessions.end(value)
 
     def find_by_proxy(self, peer: Peer) -> Principal | None:
         """Return whom a trusted proxy names: with the book's role where it knows them."""
@@ -98,6 +101,14 @@ class Access:
             return known
         role = "admin" if self.proxy_role == "admin" else "viewer"
         return Principal(peer.user, role, subject=f"proxy/{peer.user}")
+
+
+def _read_session(cookies: str | None) -> str | None:
+    try:
+        cookie = SimpleCookie(cookies or "").get(SESSION_COOKIE)
+    except CookieError:
+        return None
+    return cookie.value if cookie is not None else None
 
 
 class AccessMiddleware:

@@ -124,6 +124,7 @@ class _SigningIn:
             return foreign
         principal = self._access.find_session(request.headers.get("cookie"))
         if principal is not None:
+            await asyncio.to_thread(self._access.end_session, request.headers.get("cookie"))
             self._audit.record(principal.name, "session.end", address=_peer(request).address)
         response = RedirectResponse(LOGIN_PATH, 303, _NO_STORE)
         response.delete_cookie(SESSION_COOKIE, path="/")

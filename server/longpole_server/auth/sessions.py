@@ -1,7 +1,7 @@
 """Sessions of people's browsers: a signed cookie, valid while its owner and their secret are.
 
-Nothing is kept on the server, so a restart signs nobody out, and several servers with one key
-accept each other's sessions.
+Nothing of a session is kept on the server before it is ended, so a restart signs nobody out, and
+several servers with one key accept each other's sessions.
 """
 
 import hmac
@@ -13,6 +13,7 @@ from pathlib import Path
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from longpole_server.auth.book import AccessBook
+from longpole_server.auth.ended import EndedSessions
 from longpole_server.errors import ConfigError
 from longpole_server.model.principal import Principal
 
@@ -27,30 +28,51 @@ class Sessions:
         book: Knows whether a session's owner is still there.
         key: Signs them.
         max_age_s: How long one lasts.
+        ended: Those that their owners ended.
     """
 
-    def __init__(self, book: AccessBook, key: str, max_age_s: int) -> None:
+    def __init__(
+        self, book: AccessBook, key: str, max_age_s: int, ended: EndedSessions | None = None
+    ) -> None:
         self._book = book
+        self._ended = ended if ended is not None else EndedSessions(None, max_age_s)
         self._serializer = URLSafeTimedSerializer(key, salt=_SALT)
         self.max_age_s = max_age_s
 
     def make(self, principal: Principal) -> str:
         """Return the value of a cookie for somebody who proved who they are."""
-        return self._serializer.dumps([principal.subject, principal.stamp])
+        session_id = secrets.token_hex(8)
+        return self._serializer.dumps([principal.subject, principal.stamp, session_id])
 
     def find(self, value: str) -> Principal | None:
-        """Return whose session it is; None when forged, too old, or its owner's secret changed."""
+        """Return whose session it is.
+
+        None when it is forged, too old or ended, or its owner's secret changed.
+        """
+        read = self._read(value)
+        if read is None or read[2] in self._ended:
+            return None
+        principal = self._book.find_by_subject(read[0])
+        if principal is None or not hmac.compare_digest(principal.stamp, read[1]):
+            return None
+        return principal
+
+    def end(self, value: str) -> None:
+        """End a session for good, wherever its cookie was copied to."""
+        read = self._read(value)
+        if read is not None:
+            self._ended.add(read[2])
+
+    def _read(self, value: str) -> tuple[str, str, str] | None:
+        """Return subject, stamp and id of a session; None when it is forged or too old."""
         try:
             match self._serializer.loads(value, max_age=self.max_age_s):
-                case [str(subject), str(stamp)]:
-                    principal = self._book.find_by_subject(subject)
+                case [str(subject), str(stamp), str(session_id)]:
+                    return subject, stamp, session_id
                 case _:
                     return None
         except BadData:
             return None
-        if principal is None or not hmac.compare_digest(principal.stamp, stamp):
-            return None
-        return principal
 
 
 def check_key(key: str | None) -> str | None:

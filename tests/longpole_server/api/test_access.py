@@ -142,6 +142,9 @@ def test_a_person_signs_in_and_keeps_a_cookie(open_door: OpenDoor, tmp_path: Pat
         assert socket.receive_text() == "ana"
     assert client.post("/logout").headers["location"] == "/login"
     assert client.get("/api/v1/runs").status_code == 401
+    # Nor with a copy of the cookie that somebody took before.
+    copied = {"Cookie": cookie.partition(";")[0]}
+    assert client.get("/api/v1/runs", headers=copied).status_code == 401
 
 
 def test_over_tls_the_cookie_never_travels_in_clear(open_door: OpenDoor, tmp_path: Path):

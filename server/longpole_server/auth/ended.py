@@ -1,0 +1,78 @@
+"""Sessions that their owners ended: a copy of the cookie is worth nothing afterwards."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from longpole_server.errors import ConfigError
+
+_logger = logging.getLogger(__name__)
+
+_MAX_KEPT = 100_000
+
+
+class EndedSessions:
+    """Remembers which sessions ended before their time, through restarts. Thread-safe.
+
+    Bounded: of more than 100,000 the one that ended first is forgotten.
+
+    Args:
+        file: One line for each: its id, and until when it would have been good. None: in memory.
+        max_age_s: How long a session would be good at most.
+
+    Raises:
+        ConfigError: The file cannot be read or written.
+    """
+
+    def __init__(
+        self, file: Path | None, max_age_s: int, clock_s: Callable[[], float] = time.time
+    ) -> None:
+        self._file = file
+        self._max_age_s = max_age_s
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._until_s: dict[str, float] = {}
+        if file is not None:
+            self._read(file)
+
+    def add(self, session_id: str) -> None:
+        """Remember that a session ended now."""
+        until_s = self._clock_s() + self._max_age_s
+        with self._lock:
+            self._until_s[session_id] = until_s
+            if len(self._until_s) > _MAX_KEPT:
+                del self._until_s[next(iter(self._until_s))]
+            if self._file is None:
+                return
+            try:
+                with self._file.open("a", encoding="ascii") as opened:
+                    opened.write(f"{session_id} {until_s:.0f}\n")
+            except OSError as error:
+                _logger.error(
+                    "a session that ended is known until the next start alone: %s: %s",
+                    self._file,
+                    error.strerror,
+                )
+
+    def __contains__(self, session_id: str) -> bool:
+        """Tell whether a session ended."""
+        with self._lock:
+            return session_id in self._until_s
+
+    def _read(self, file: Path) -> None:
+        """Read what is still of use, and write that alone."""
+        now_s = self._clock_s()
+        try:
+            lines = file.read_text("ascii", "replace").splitlines() if file.exists() else []
+            for line in lines[-_MAX_KEPT:]:
+                session_id, _, text = line.partition(" ")
+                if text.isdecimal() and int(text[:15]) > now_s:
+                    self._until_s[session_id] = float(text[:15])
+            file.touch(mode=0o600)
+            kept = "".join(f"{each} {until:.0f}\n" for each, until in self._until_s.items())
+            if len(lines) > len(self._until_s):
+                file.write_text(kept, "ascii")
+        except OSError as error:
+            raise ConfigError(f"cannot read or write {file}: {error.strerror}") from error
