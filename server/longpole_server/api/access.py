@@ -145,7 +145,7 @@ class AccessMiddleware:
             return
         with asking_as(Asker(principal, peer.address)):
             if scope["type"] == "websocket":
-                send = self._ending_with(principal, send)
+                send = self._ending_with(principal, headers.get("cookie"), send)
             await self._app(scope, receive, send)
 
     def _admit(
@@ -163,13 +163,21 @@ class AccessMiddleware:
             return EVERYBODY, _who_are_you(scope, headers)
         return principal, check_origin(scope, headers) or check_role(principal, scope)
 
-    def _ending_with(self, principal: Principal, send: Send) -> Send:
-        """End a websocket when its owner's secret is taken back: it may be open for days."""
+    def _ending_with(self, principal: Principal, cookies: str | None, send: Send) -> Send:
+        """End a websocket when its owner's secret is taken back, or they signed out.
+
+        It may be open for days.
+        """
         if not principal.subject or principal.subject.startswith("proxy/"):
             return send
+        is_of_session = self._access.find_session(cookies) == principal
 
         async def send_while_known(message: Message) -> None:
-            known = self._access.book.find_by_subject(principal.subject)
+            known = (
+                self._access.find_session(cookies)
+                if is_of_session
+                else self._access.book.find_by_subject(principal.subject)
+            )
             if message["type"] == "websocket.send" and (known is None or known != principal):
                 await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
                 raise ConnectionAbortedError("its owner may not call any more")

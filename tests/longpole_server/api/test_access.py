@@ -140,7 +140,10 @@ def test_a_person_signs_in_and_keeps_a_cookie(open_door: OpenDoor, tmp_path: Pat
     with open_socket(client) as socket:
         socket.send_text("who")
         assert socket.receive_text() == "ana"
-    assert client.post("/logout").headers["location"] == "/login"
+        assert client.post("/logout").headers["location"] == "/login"
+        socket.send_text("who")
+        with pytest.raises(WebSocketDisconnect):
+            socket.receive_text()
     assert client.get("/api/v1/runs").status_code == 401
     # Nor with a copy of the cookie that somebody took before.
     copied = {"Cookie": cookie.partition(";")[0]}
