@@ -26,7 +26,9 @@ _POOL = re.compile(r"(?:ray_)?vllm[:_]cache_config_info")
 _POOL_LABELS = frozenset({"num_gpu_blocks", "block_size", "engine", "model_name"})
 _MAX_LABEL_CHARS = 200
 # What tells engines of one page apart.
-_ENGINE_LABELS = ("worker_addr", "engine_type", "dp_rank", "engine")
+_ENGINE_LABELS = ("worker_addr", "server", "engine_type", "dp_rank", "engine")
+# Routers' pages say which of their engines is meant: SGLang's, vLLM's.
+_ROUTER_LABELS = frozenset({"worker_addr", "server"})
 # So do these where a page shows several of one: Ray's page of a node, a server of several models.
 _SHARED_PAGE_LABELS = ("ReplicaId", "WorkerId", "model_name")
 
@@ -88,7 +90,7 @@ def _find_shared(samples: Iterable[Sample]) -> str:
     seen: dict[str, set[str]] = {name: set() for name in _SHARED_PAGE_LABELS}
     for sample in samples:
         labels = dict(sample.labels)
-        if _ENGINE.fullmatch(sample.name) is None or "worker_addr" in labels:
+        if _ENGINE.fullmatch(sample.name) is None or labels.keys() & _ROUTER_LABELS:
             continue
         for name in seen:
             if name in labels:

@@ -175,6 +175,9 @@ NEMO_RL = Scheme(
                 stages.UPDATE_WEIGHTS, within="prepare_for_generation/total"
             ),
             "offload_before_refit": Timer(stages.SLEEP_WAKE, placement="if_room"),
+            "policy_offload_after_refit": Timer(
+                stages.SLEEP_WAKE, within="prepare_for_generation/total"
+            ),
             "recompute_kv_scales": _SLEEP_WAKE,
             "data_processing": _PREPARE,
             "buffer_sampling": _PREPARE,
@@ -183,6 +186,7 @@ NEMO_RL = Scheme(
             "training_prep": _PREPARE,
             "value_training_prep": _PREPARE,
             "overlong_filter": _PREPARE,
+            "mask_sample_filter": _PREPARE,
             "checkpointing": _CHECKPOINT,
         },
     )
@@ -297,6 +301,15 @@ AREAL = Scheme(
             "critic_train_step": Timer(stages.UPDATE_CRITIC),
             "update_weights": _SYNC,
             "clear_batches": _PREPARE,
+            **{
+                f"{role}_{move}": _SLEEP_WAKE
+                for role in ("actor", "critic", "ref", "teacher", "rollout")
+                for move in ("onload", "offload")
+            },
+            "rollout_pause": _SLEEP_WAKE,
+            "rollout_pause_generation": _SLEEP_WAKE,
+            "rollout_continue_generation": _SLEEP_WAKE,
+            "rollout_resume": _SLEEP_WAKE,
             # The step is the sum of the others: no timer of the whole exists.
             "save": _CHECKPOINT_OUTSIDE,
             "checkpoint_for_recover": _CHECKPOINT_OUTSIDE,
@@ -371,7 +384,8 @@ RLINF = Scheme(
 SLIME = Scheme(
     "slime",
     "perf/",
-    ("perf/step_time",),
+    # The second one is what it was called first.
+    ("perf/step_time", "perf/total_train_time"),
     _timers(
         "perf/",
         {

@@ -44,12 +44,17 @@ def parse_areal_trace(lines: Iterable[bytes], summary: LogSummary) -> Iterator[L
     for raw in lines:
         if not _EVENT.search(raw):
             continue
-        event = _read_event(raw)
-        if event is None:
+        try:
+            document: object = orjson.loads(raw.strip().rstrip(b","))
+        except orjson.JSONDecodeError:
             if raw.endswith((b"\n", b"\r")):
                 summary.num_unreadable += 1
             continue
         summary.torn_last_line = False
+        # Most scopes are none of the training loop's.
+        event = _read_event(document)
+        if event is None:
+            continue
         number, name, duration_s = event
         if step is not None and number != step:
             summary.num_step_lines += 1
@@ -62,12 +67,8 @@ def parse_areal_trace(lines: Iterable[bytes], summary: LogSummary) -> Iterator[L
         yield LogLine(step, seconds)
 
 
-def _read_event(raw: bytes) -> tuple[int, str, float] | None:
+def _read_event(document: object) -> tuple[int, str, float] | None:
     """Return (step, timer, seconds) of a scope of the training loop."""
-    try:
-        document: object = orjson.loads(raw.strip().rstrip(b","))
-    except orjson.JSONDecodeError:
-        return None
     if not isinstance(document, dict):
         return None
     event = cast("dict[str, Any]", document)

@@ -115,6 +115,13 @@ _AREAL_TIMERS = _under(
 )
 _AREAL = (
     *_AREAL_TIMERS,
+    # Its traces do not say of which step these are.
+    *_under(
+        "timeperf/",
+        *("rollout_pause", "rollout_offload", "rollout_onload", "rollout_resume"),
+        *("actor_onload", "actor_offload", "critic_onload", "critic_offload"),
+        *("ref_onload", "ref_offload", "teacher_onload", "teacher_offload"),
+    ),
     *_under("ppo_actor/", "task_reward/avg", "kl_rewards/avg", "n_tokens"),
     *_under(
         "ppo_actor/update/",
@@ -267,9 +274,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         ),
         {
             "reward": "inside the rollout",
-            "sleep_wake": "onload and offload are timed per role and not read yet",
             "trainer_wait": "`timeperf/rollout`, in runs whose samples are older than a version",
-            "rollout_wait": "pauses are timed inside the weight update",
+            "rollout_wait": "pauses of the rollout are the trainer's: sleep_wake",
             "response_length_mean": "`seq_len` holds the prompt too",
             "response_length_max": "`seq_len` holds the prompt too",
             "truncated_ratio": "`no_eos_ratios` counts what fills the padded width, not the limit",

@@ -74,6 +74,8 @@ _SGLANG_FIELDS: Mapping[str, _Field] = {
     "#full token": _Field("sglang:num_used_tokens", ""),
     "token usage": _Field("sglang:token_usage", ""),
     "full token usage": _Field("sglang:token_usage", ""),
+    # First versions, of all their requests.
+    "cache hit rate": _Field("sglang:cache_hit_rate", "%", 0.01),
     "gen throughput (token/s)": _Field("sglang:gen_throughput", ""),
 }
 _SGLANG_LINE = re.compile(r"(?:Decode|Prefill) batch(?: \[\d+\])?[.,] (.*)$")

@@ -13,7 +13,7 @@ from longpole_server.model.facts import EngineWindow
 _RUNNING = ("vllm:num_requests_running", "sglang:num_running_reqs")
 _WAITING = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
 _KV_USAGE = ("vllm:kv_cache_usage_perc", "sglang:token_usage")
-_PREFIX_HITS = ("vllm:prefix_cache_hit_rate",)
+_PREFIX_HITS = ("vllm:prefix_cache_hit_rate", "sglang:cache_hit_rate")
 _PREEMPTED = (PREEMPTIONS, RETRACTIONS)
 
 

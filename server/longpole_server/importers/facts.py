@@ -1,7 +1,7 @@
 """A log made ready for diagnosis: facts per step, latest attempt of each step."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from longpole.conventions import stages
@@ -87,6 +87,7 @@ def import_facts(
         notes = tuple(note for note in notes if note.code != _CONTRADICTION)
     if num_left_out:
         notes = (*notes, _left_out(num_left_out, max_steps))
+    notes = (*notes, *_untimed(kept, steps))
     if any(facts.step.closed_by == "successor" for facts in steps):
         notes = (*notes, _SUMMED)
     return ImportedFacts(run, steps, (*logs.notes(), *notes))
@@ -163,6 +164,20 @@ def _describe_run(
             ),
         )
     return run, notes
+
+
+def _untimed(kept: Iterable[int], steps: Sequence[StepFacts]) -> Iterator[Note]:
+    """Yield a note on the steps between others of which the log says no seconds."""
+    judged = {fact.step.step for fact in steps}
+    missing = [step for step in kept if min(judged) < step < max(judged) and step not in judged]
+    if missing:
+        yield Note(
+            code="step.untimed",
+            severity="info",
+            summary=f"{len(missing):,} steps between the others are not judged, the first of them "
+            f"{min(missing)}: their lines say no seconds. wandb cuts long lines in its output.log; "
+            "the run's own file holds them whole.",
+        )
 
 
 def _left_out(count: int, max_steps: int) -> Note:

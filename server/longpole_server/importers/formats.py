@@ -56,6 +56,15 @@ VERL_CONSOLE = LineFormat(
 VERL_EXCERPT = LineFormat(
     "verl_console", "verl", "verl console", "timing_s/gen:40.1 - timing_s/step:66.0", parse_excerpt
 )
+# Likewise: blocks without a line that names their step.
+NEMO_RL_EXCERPT = LineFormat(
+    "nemo_rl_console",
+    "nemo_rl",
+    "NeMo-RL console",
+    "• Total step time: 66.55s",
+    nemo_rl.parse_excerpt,
+    True,
+)
 VERL_JSONL = LineFormat(
     "verl_jsonl", "verl", "verl JSONL", '{"step": 3, "data": {...}}', parse_jsonl
 )
@@ -212,7 +221,8 @@ def _is_prime_rl(text: str) -> bool:
 
 def _is_skyrl(text: str) -> bool:
     head = skyrl.find_head(text)
-    return (head is not None and "tracking" in text) or skyrl.is_timer(text)
+    is_named = head is not None and "tracking" in text
+    return is_named or skyrl.is_timer(text) or skyrl.is_dictionary(text)
 
 
 _MARKS: tuple[tuple[LineFormat, Callable[[str], bool]], ...] = (
@@ -231,6 +241,7 @@ _NEEDLES: tuple[bytes, ...] = (
     *roll.NEEDLES,
     skyrl.NEEDLE,
     skyrl.TIMER_NEEDLE,
+    skyrl.DICTIONARY_NEEDLE,
     nemo_rl.NEEDLE,
     areal.NEEDLE,
     b" | Loss",

@@ -41,6 +41,7 @@ STEP_TOTALS = (
     "timing/step_total",
     "timing/train/total_step_time",
     "perf/step_time",
+    "perf/total_train_time",
     "time/step",
     "time/total",
     "time/step_train",

@@ -24,6 +24,9 @@ _VALUE = re.compile(
 _SECONDS = re.compile(r"^s(?:\s*\(.*\))?$")
 _PER_RANK = re.compile(r"^TFLOPS \(([\d.]+) TFLOPS per rank\)$")
 _SECTION = re.compile(r"^\s*\S{0,3}\s*(Training Results|Timing|Validation|Performance)")
+_RESULTS, _TIMES = "Training Results", "Timing"
+_TOTAL = "timing/train/total_step_time"
+_EXCERPT = b"Total step time: "
 # Labels of the other blocks with the names under which the loggers get the same values.
 _NAMES = {
     "Loss": "train/loss",
@@ -84,6 +87,35 @@ def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
     yield from block.flush(summary)
 
 
+def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
+    """Yield the blocks that stand there without a line of their step before them, counted.
+
+    Args:
+        lines: Physical lines with their end, if they had one.
+        summary: Counts grow as lines are consumed.
+    """
+    block = _Block()
+    for raw in lines:
+        row = clean_row(raw)
+        if value := _VALUE.match(row.text):
+            if block.step is None:
+                block.begin(1, 1)
+            block.take(value[1].strip(), value[2], value[3].strip(), summary)
+        elif (section := _SECTION.match(row.text)) and (
+            section[1] == _RESULTS or (section[1] == _TIMES and _TOTAL in block.scalars)
+        ):
+            yield from block.flush(summary)
+            block.epoch += block.step is not None
+            block.begin(1, 1)
+    yield from block.flush(summary)
+    summary.steps_are_counted = True
+
+
+def is_excerpt(lines: Iterable[bytes]) -> bool:
+    """Tell whether lines hold the seconds of a step as a block prints them."""
+    return any(_EXCERPT in raw and _VALUE.match(clean_row(raw).text) for raw in lines)
+
+
 @dataclass(slots=True)
 class _Block:
     epoch: int = 1
@@ -128,7 +160,7 @@ def _name_value(label: str, value: float, unit: str) -> tuple[str | None, float]
     if not _SECONDS.match(unit):
         return None, value
     if label == "Total step time":
-        return "timing/train/total_step_time", value
+        return _TOTAL, value
     if label == "Total validation time":
         return "timing/validation/total_validation_time", value
     return (f"timing/train/{label}", value) if re.fullmatch(r"[\w/]+", label) else (None, value)

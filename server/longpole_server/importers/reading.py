@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 from longpole_server.errors import UnreadableLogError
+from longpole_server.importers import nemo_rl
 from longpole_server.importers.csv_table import is_csv_table, read_csv_table
 from longpole_server.importers.deriving import derive_scalars
 from longpole_server.importers.engine_lines import EngineWatch
 from longpole_server.importers.event_file import is_event_file, read_event_file
 from longpole_server.importers.formats import (
+    NEMO_RL_EXCERPT,
     VERL_CONSOLE,
     VERL_EXCERPT,
     LineFormat,
@@ -116,12 +118,18 @@ def parse_lines(
             break
         before = raw
     # Where no line says its step, what is shown may be excerpts; they are short.
-    known = found or (VERL_EXCERPT if is_excerpt(seen) else default)
+    known = found or _find_excerpt(seen) or default
     summary.format, summary.system = known.name, known.system
     summary.times_are_local = known.times_are_local
     for line in known.parse(itertools.chain(_drain(seen), rest), summary):
         yield _with_engines(line, engines)
     summary.num_engine_lines += engines.num_lines
+
+
+def _find_excerpt(lines: Iterable[bytes]) -> LineFormat | None:
+    if is_excerpt(lines):
+        return VERL_EXCERPT
+    return NEMO_RL_EXCERPT if nemo_rl.is_excerpt(lines) else None
 
 
 def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLogError:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 import orjson
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# Colours, and what terminals of editors are told about commands.
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\))")
+# Copied text shows the escape character as two letters, as its picture, or not at all: then only
+# what stands around Ray's prefix is known to be a colour.
+_SHOWN_ANSI = re.compile(r"(?:\^\[|\u241b)\[[0-9;?]*[A-Za-z]")
+_BARE_COLOUR = r"\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m"
+_BARE_COLOURS = re.compile(
+    rf"^{_BARE_COLOUR}(\([^()]{{0,160}}?pid=\d+[^()]{{0,80}}\))(?:{_BARE_COLOUR})?"
+)
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
 # containerd and CRI-O: `2026-11-29T16:42:00.123456789Z stdout P text`, P for a part of a line.
 _CONTAINER = re.compile(r"^\d{4}-\S+ (?:stdout|stderr) [PF] ")
@@ -58,8 +66,7 @@ def clean_row(raw: bytes) -> Row:
     text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
     if text.startswith('{"log":'):
         text = _read_container_json(text)
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = strip_colours(text)
     if " std" in text and (container := _CONTAINER.match(text)):
         text = text[container.end() :]
     sender = ""
@@ -77,6 +84,17 @@ def clean_row(raw: bytes) -> Row:
     if "[repeated " in text:
         text = _REPEATED.sub("", text)
     return Row(text, sender, ended)
+
+
+def strip_colours(text: str) -> str:
+    """Return a line without what a terminal would not have shown."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "^[[" in text or "\u241b" in text:
+        text = _SHOWN_ANSI.sub("", text)
+    if text.startswith("["):
+        text = _BARE_COLOURS.sub(r"\1", text)
+    return text
 
 
 def read_time_ns(text: str, year: int) -> int | None:

@@ -12,9 +12,11 @@ from longpole_server.importers.dict_console import Head, Printed, read_printed
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
 from longpole_server.importers.rows import clean_row, read_time_ns
 
-NEEDLE = b"- Step "
+NEEDLE = b"Step "
 TIMER_NEEDLE = b", time cost: "
-_HEAD = re.compile(r" - Step (\d{1,10}):\s*(?=\{|$)")
+# No other framework prints times as texts.
+DICTIONARY_NEEDLE = b"'timing/step': '"
+_HEAD = re.compile(r"(?:^| - )Step (\d{1,10}):\s*(?=\{|$)")
 _FINISHED = re.compile(r" - Finished: '([\w/ .-]{1,80})', time cost: (\d+(?:\.\d+)?)s\s*$")
 _STARTED_STEP = b"Started: 'step'"
 _STEP, _PREFIX, _TIMERS = "step", "timing/", "timers"
@@ -58,6 +60,11 @@ def find_head(row: str) -> Head | None:
 def is_timer(row: str) -> bool:
     """Tell whether a timer says in a row what it took."""
     return _FINISHED.search(row) is not None
+
+
+def is_dictionary(row: str) -> bool:
+    """Tell whether a row is of a dictionary with the times of a step."""
+    return row.lstrip().startswith(("{'", "'")) and DICTIONARY_NEEDLE.decode() in row
 
 
 class _TimerWatch:

@@ -12,14 +12,15 @@ from longpole_server.importers.dict_console import Head, Printed, read_printed
 from longpole_server.importers.elapsed import ElapsedClock
 from longpole_server.importers.logged import MAX_STEP, LogLine, LogSummary
 from longpole_server.importers.prime_rl import read_clock
-from longpole_server.importers.rows import PREFIX
+from longpole_server.importers.rows import PREFIX, strip_colours
 
 NEEDLES = (b"'reward", b"'step_time'", b"'completions/")
 _HEAD = re.compile(r"^\s*\{(?=['\"][\w/]+['\"]: )")
 _KEYS = re.compile(r"'(?:reward|rewards/[^']*|step_time|completions/mean_length)': ")
 # The bar of transformers has no description before it.
 _BAR = re.compile(
-    PREFIX.encode() + rb"\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
+    PREFIX.encode()
+    + rb"(?:\([^()]{0,160}?pid=\d+[^()]{0,80}\) ?)?\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
 )
 _SWIFT_STEP = re.compile(rb"'global_step/max_steps': '(\d{1,10})/\d{1,10}'")
 _SWIFT_CLOCK = re.compile(rb"'elapsed_time': '([^']{1,40})'")
@@ -106,6 +107,10 @@ def find_head(row: str) -> Head | None:
     return Head("record", None, found.end() - 1)
 
 
+def _uncolour(raw: bytes) -> bytes:
+    return strip_colours(raw.decode("utf-8", errors="replace")).encode()
+
+
 class _BarWatch:
     """Reads step and clock off the training's progress bar while lines pass by."""
 
@@ -117,7 +122,7 @@ class _BarWatch:
 
     def watch(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         for raw in lines:
-            if b"%|" in raw and (bar := _BAR.match(raw)):
+            if b"%|" in raw and (bar := _BAR.match(raw) or _BAR.match(_uncolour(raw))):
                 step, total, hours, minutes, seconds = (int(part or 0) for part in bar.groups())
                 # An evaluation has a bar of its own, with fewer steps.
                 if total >= self._total:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from longpole_server.importers.pairs import SEPARATOR, is_pair
+from longpole_server.importers.rows import strip_colours
 
 _STEP = re.compile(r"(?<![\w/.-])step:\d+(?= - | ?-? ?$)")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
 _BAR_BEHIND = re.compile(r"\s*[A-Z][\w ]*:\s*\d+%\|.*$")
 _CONTAINER_JSON_END = re.compile(r'(?:\\r)?\\n","(?:stream|time|attrs)":.*$')
@@ -25,6 +25,9 @@ _NEW_RECORD = re.compile(
 )
 # A pair on a line of its own, below `step:N`.
 _LISTED = re.compile(r"\s*- (?P<pair>\S+)\s*$")
+# A row that ends where the next pair goes on, and one that stands for pairs left out.
+_GOES_ON = re.compile(r"\s-\s*$")
+_LEFT_OUT = re.compile(r"[\s.…]*$")
 # The rest of `step:N` when a row ended within it.
 _STEP_REST = re.compile(r"^[step:]*\d* - ")
 _MAX_REST_CHARS = 20
@@ -105,7 +108,10 @@ class _Record:
         self._stream = part[1] if part is not None and part[2] == b"P" else None
         is_row = _MIN_WIDTH <= self._width <= _MAX_WIDTH
         self._is_bare = self._width < _MIN_WIDTH and " " not in row[start:].strip()
-        self.is_complete = self._stream is None and not is_row and not self._is_bare
+        self._goes_on = self._stream is None and _GOES_ON.search(row) is not None
+        self.is_complete = (
+            self._stream is None and not is_row and not self._is_bare and not self._goes_on
+        )
 
     def extend(self, raw: bytes) -> bool:
         """Add a physical line if it is the rest of this one, or lies between its parts."""
@@ -114,12 +120,17 @@ class _Record:
         row = strip_row(raw)
         if self._is_bare and self._list(row, raw):
             return True
+        # A terminal's rows are of one width.
+        is_of_none = self.is_listed or abs(len(row) - self._width) > 1
+        if self._goes_on and is_of_none and self._go_on(row, raw):
+            return True
         if self.is_listed or self._width < _MIN_WIDTH:
             return False
         # All rows but the last fill the terminal's width, but for a blank that copying drops.
         if not row.strip() or len(row) > self._width + 1 or not self._joins(row):
             return False
         self._add(row, raw)
+        self._goes_on = _GOES_ON.search(row) is not None
         self._width = max(self._width, len(row))
         self.is_complete = len(row.rstrip()) < self._width - 1
         return True
@@ -158,6 +169,19 @@ class _Record:
         self.is_listed = True
         return True
 
+    def _go_on(self, row: str, raw: bytes) -> bool:
+        """Add a row of pairs behind one that ended with what stands between two pairs."""
+        if _LEFT_OUT.match(row):
+            return self._num_chars < _MAX_CHARS
+        pairs = [pair for pair in SEPARATOR.split(row.strip().rstrip(" .…-")) if pair]
+        if not pairs or not all(map(is_pair, pairs)) or self._num_chars > _MAX_CHARS:
+            return False
+        self._goes_on = _GOES_ON.search(row) is not None
+        before = "" if self._rows[-1].rstrip().endswith("-") else " - "
+        self._add(before + " - ".join(pairs) + " - " * self._goes_on, raw)
+        self.is_listed, self.is_complete = True, not self._goes_on
+        return True
+
     def _joins(self, row: str) -> bool:
         """Return whether every pair that this row would complete is one."""
         if _NEW_RECORD.match(row):
@@ -180,8 +204,7 @@ class _Record:
 
 def strip_row(raw: bytes) -> str:
     """Return a physical line without terminal control sequences and line end."""
-    text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
-    return _ANSI.sub("", text) if "\x1b" in text else text
+    return strip_colours(raw.decode("utf-8", errors="replace").rstrip("\r\n"))
 
 
 def _is_ended(raw: bytes) -> bool:

@@ -55,6 +55,12 @@ SGLANG_ROUTER = """
 sglang_token_usage{worker_addr="http://10.0.0.7:30000",engine_type="unified",tp_rank="0"} 0.25
 sglang_token_usage{worker_addr="http://10.0.0.8:30000",engine_type="unified",tp_rank="0"} 0.75
 """
+# vLLM's router names its engines in another label.
+VLLM_ROUTER = """
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{server="http://10.0.0.7:8000"} 3.0
+vllm:num_requests_running{server="http://10.0.0.8:8000"} 9.0
+"""
 VLLM_FIRST = """
 # HELP vllm:gpu_cache_usage_perc GPU KV-cache usage. 1 means 100 percent usage.
 # TYPE vllm:gpu_cache_usage_perc gauge
@@ -105,8 +111,9 @@ SGLANG_PROCESSES = "\n".join(
         (TWO_MODELS, [("h:1/small", 3.0), ("h:1/large", 7.0)]),
         (SGLANG_PROCESSES, [("h:1", 0.1), ("h:1", 0.2)]),
         (SGLANG_ROUTER, [("h:1", 0.25), ("h:1", 0.75)]),
+        (VLLM_ROUTER, [("h:1", 3.0), ("h:1", 9.0)]),
     ],
-    ids=["ray", "models", "sglang processes", "router"],
+    ids=["ray", "models", "sglang processes", "router", "vllm router"],
 )
 def test_engines_that_share_a_page_are_replicas_of_their_own(
     page: str, expected: list[tuple[str, float]]

@@ -1,11 +1,14 @@
 """Lines in the forms in which people post them: each was read wrongly or passed over once."""
 
+import json
+
 import pytest
 
 from longpole.conventions.metrics import read_metric
 from longpole_server.errors import UnreadableLogError
 from longpole_server.importers import ImportedFacts, LogSource, import_facts
 from longpole_server.importers.records import import_records
+from longpole_server.importers.rows import clean_row
 from longpole_server.model.facts import EngineWindow
 
 VERL = (
@@ -164,8 +167,55 @@ class TestAReal:
         assert seconds_of(facts) == [(3, pytest.approx(61.2))]
         assert "line.torn" not in codes_of(facts)
 
+    def test_what_moves_models_is_part_of_the_step(self) -> None:
+        cells = ("timeperf/rollout", "4.0000e+01", "timeperf/rollout_offload", "1.5000e+00")
+        more = ("timeperf/actor_onload", "2.0000e+00", "timeperf/train_step", "2.0000e+01")
+        fork = ("timeperf/rollout_postprocess", "7.0000e+00", "timeperf/rollout_resume", "5.0e-01")
+        rows = "".join("│ " + " │ ".join(each) + " │\n" for each in (cells, more, fork))
+        facts = read(f"{self.HEAD}Stats (1/1):\n╒═════╕\n{rows}╘═════╛\n")
+        assert seconds_of(facts) == [(3, pytest.approx(64.0))]
+        found = {stage.stage: stage.exclusive_s for stage in facts.steps[0].step.stages}
+        assert found == {"gen": 40.0, "update_actor": 20.0, "sleep_wake": pytest.approx(4.0)}
+
+    def test_scopes_of_its_trace_beyond_the_training_loop_are_no_trouble(self) -> None:
+        scopes = [
+            {"name": "train.rollout", "ph": "X", "dur": 4e7, "args": {"global_step": 3}},
+            {"name": "train.actor_onload", "ph": "X", "dur": 2e6, "args": {}},
+            {"name": "arun_episode", "ph": "X", "dur": 2e6, "args": {"session_id": 5}},
+            {"name": "train.ppo_update", "ph": "X", "dur": 2e7, "args": {"global_step": 3}},
+        ]
+        facts = read("".join(f"{json.dumps(scope)}\n" for scope in scopes))
+        assert seconds_of(facts) == [(3, 60.0)]
+        assert "line.unreadable" not in codes_of(facts)
+
 
 class TestNemoRl:
+    BLOCK = (
+        "📊 Training Results:\n  • Generation KL Error: 0.0020\n  • Avg Reward: {reward}\n\n"
+        "⏱️  Timing:\n  • Total step time: {seconds}s\n  • policy_training: 12.00s (30.7%)\n"
+        "  • policy_and_reference_logprobs: 5.00s (25.0%)\n  • policy_logprobs: 2.00s (10.0%)\n"
+        "  • reference_logprobs: 3.00s (15.0%)\n"
+        "🔍 Performance Metrics:\n    - E2E (Tokens/sec/gpu): 1073.59\n"
+        "    - E2E (Tokens/sec): 8588.75\n"
+    )
+
+    def test_blocks_that_are_shown_without_the_line_of_their_step_are_counted(self) -> None:
+        blocks = ((0.1, 36.7), (0.2, 37.7))
+        text = "".join(self.BLOCK.format(reward=each, seconds=took) for each, took in blocks)
+        facts = read(text)
+        assert (facts.run.system, codes_of(facts)) == ("nemo_rl", ["step.counted"])
+        assert seconds_of(facts) == [(1, 36.7), (2, 37.7)]
+        assert [read_metric("reward_mean", each.scalars) for each in facts.steps] == [0.1, 0.2]
+        assert read_metric("throughput", facts.steps[0].scalars) == 1073.59
+        times = self.BLOCK.format(reward=0, seconds=36.7).partition("⏱️")[2]
+        assert seconds_of(read(f"⏱️{times}")) == [(1, 36.7)]
+
+    def test_parts_of_a_timer_are_not_counted_beside_it(self) -> None:
+        head = "==================== Step 3/100 ====================\n"
+        facts = read(head + self.BLOCK.format(reward=0.1, seconds=36.7))
+        found = {stage.stage: stage.exclusive_s for stage in facts.steps[0].step.stages}
+        assert found == {"update_actor": 12.0, "old_log_prob": 5.0}
+
     def test_its_console_tells_buffer_and_age(self) -> None:
         facts = read(
             "========================= Step 3/100 =========================\n"
@@ -178,6 +228,30 @@ class TestNemoRl:
 
 
 class TestVerl:
+    def test_pairs_on_lines_of_their_own_with_others_left_out_are_a_step(self) -> None:
+        text = (
+            "step:1 - actor/grad_norm:0.04106094129383564 - \n……\n"
+            "timing_s/generate_sequences:1081.803466796875 - \ntiming_s/gen:1315.2 - \n...\n"
+            "timing_s/update_actor:303.9 - timing_s/adv:0.5 - \ntiming_s/step:1738.5 - \n……\n"
+            "perf/throughput:69.39 ……\n"
+        )
+        facts = read(text)
+        assert seconds_of(facts) == [(1, 1738.5)]
+        scalars = facts.steps[0].scalars
+        assert read_metric("throughput", scalars) == 69.39
+        assert (scalars["timing_s/adv"], scalars["timing_s/gen"]) == (0.5, 1315.2)
+
+    def test_steps_that_a_logger_cut_short_are_named(self) -> None:
+        lines = [
+            f"step:{step} - critic/score/mean:0.5"
+            + ("" if step in {2, 5} else f" - timing_s/gen:40.0 - timing_s/step:{60 + step}.5")
+            for step in range(5)
+        ]
+        facts = read("\n".join([*lines, "step:5 - val-core/acc/mean@1:0.5", ""]))
+        assert [step for step, _ in seconds_of(facts)] == [0, 1, 3, 4]
+        (note,) = facts.notes
+        assert (note.code, note.summary[:8]) == ("step.untimed", "1 steps ")
+
     @pytest.mark.parametrize("name", ["switch_wait", "switch_to_rollout", "switch_to_trainer"])
     def test_timers_of_switching_tell_the_mode(self, name: str) -> None:
         stale = "training/off_policy/trajectory_staleness_worst/max:3"
@@ -200,7 +274,37 @@ class TestOpenRlhf:
         assert codes_of(facts) == ["value.not_finite"]
 
 
+class TestSkyRlShown:
+    def test_a_step_without_its_logger_s_prefix_is_one(self) -> None:
+        text = (
+            "Step 12: \n{'timing/step': '286.05',\n 'timing/generate': '27.65',\n"
+            " 'timing/policy_train': '191.74'}\n"
+        )
+        facts = read(text)
+        assert (facts.run.system, seconds_of(facts)) == ("skyrl", [(12, 286.05)])
+
+
+class TestSlime:
+    def test_seconds_of_the_step_by_their_first_name(self) -> None:
+        facts = read(
+            "(RayTrainGroup pid=3) perf 0: {'perf/train_wait_time': 200.0, 'perf/rollout_time': "
+            "150.0, 'perf/actor_train_time': 50.0, 'perf/train_time': 80.0, "
+            "'perf/total_train_time': 280.0, 'perf/wait_time_ratio': 0.71}\n"
+        )
+        assert seconds_of(facts) == [(0, 280.0)]
+        found = {stage.stage: stage.exclusive_s for stage in facts.steps[0].step.stages}
+        assert found == {"gen": 150.0, "update_actor": 50.0, "trainer_wait": 50.0}
+
+
 class TestEngines:
+    def test_first_versions_of_sglang_tell_hits_in_percent(self) -> None:
+        window = self.window(
+            "[2026-08-23 09:06:21 TP0] Prefill batch. #new-seq: 1, #new-token: 2, #cached-token: "
+            "5, cache hit rate: 71.43%, token usage: 0.25, #running-req: 3, #queue-req: 1"
+        )
+        assert window.prefix_hit_ratio == pytest.approx(0.7143)
+        assert window.kv_usage_max_ratio == 0.25
+
     def window(self, *lines: str) -> EngineWindow:
         (fact,) = read("".join(f"{line}\n" for line in lines) + VERL).steps
         (window,) = fact.engine_windows
@@ -300,6 +404,36 @@ def test_what_launchers_put_before_each_line_is_no_part_of_it(launched: str) -> 
         lines = (launched.format(line) for line in text.splitlines(keepends=True))
         # Another task prints in between.
         assert seconds_of(read("9: other\n".join(lines))) == [expected]
+
+
+SHOWN_COLOURS = (
+    *("[36m(TaskRunner pid=12)[0m {}", "^[[36m(TaskRunner pid=12)^[[0m {}"),
+    *("␛[36m(TaskRunner pid=12, ip=10.0.0.1)␛[0m {}", "\x1b]633;C\x07{}"),
+    "\x1b[38;2;1;2;3m{}\x1b[39m",
+)
+
+
+@pytest.mark.parametrize(
+    "shown", SHOWN_COLOURS, ids=["lost", "letters", "picture", "editor", "true colour"]
+)
+def test_colours_of_copied_text_are_no_part_of_it(shown: str) -> None:
+    bar = TestTrl.BAR.format(step=7, elapsed="01:00")
+    record = "{'loss': '0.1', 'reward': '0.5', 'num_tokens': '100', 'step_time': '20.5'}\n"
+    nemo = "==================== Step 3/100 ====================\n  • Total step time: 66.55s\n"
+    skyrl = (
+        "2026-11-29 16:42:00.871 | INFO | skyrl.train.utils.tracking:log:189 - Step 1:\n"
+        "{'timing/generate': '41.2',\n 'timing/step': '70.1'}\n"
+    )
+    verl = "step:4 - timing_s/gen:40.5 - timing_s/step:66.0\n"
+    texts = ((bar + record, 7, 20.5), (nemo, 3, 66.55), (skyrl, 1, 70.1), (verl, 4, 66.0))
+    for text, step, seconds in texts:
+        lines = (shown.format(line.rstrip()) + "\n" for line in text.splitlines())
+        assert seconds_of(read("".join(lines))) == [(step, seconds)]
+
+
+def test_brackets_that_are_no_colours_stay() -> None:
+    assert clean_row(b"[1m(x) 5s]\n").text == "[1m(x) 5s]"
+    assert clean_row(b"[12:00] a [0m\n").text == "[12:00] a [0m"
 
 
 def test_the_node_that_deepspeed_puts_before_a_record_is_no_part_of_it() -> None:

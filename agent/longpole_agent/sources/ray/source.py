@@ -1,6 +1,7 @@
 """`Source` of Ray on this node."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,9 @@ from longpole_agent.sources.timer import Timer
 _log = logging.getLogger(__name__)
 
 _SCAN_EVERY_S = 10.0
+# A process that tells its own states does so within five seconds: its title is then left out.
+_HOLD_LANES_S = 10.0
+_MAX_HELD = 4096
 # Without Ray on the node, and to look again at all processes.
 _RARELY_NS = 60_000_000_000
 _MAX_PROCESSES = 32
@@ -41,6 +45,7 @@ class RaySource:
         send_lanes: Takes windows of titles.
         static_pages: Pages of raylets that cannot be seen from here.
         scan_every_s: Time between two looks for workers.
+        hold_lanes_s: For how long windows are kept before they are sent.
     """
 
     name = "ray"
@@ -52,7 +57,10 @@ class RaySource:
         send_lanes: SendLanes,
         static_pages: Sequence[str] = (),
         scan_every_s: float = _SCAN_EVERY_S,
+        hold_lanes_s: float = _HOLD_LANES_S,
     ) -> None:
+        self._hold_lanes_ns = round(hold_lanes_s * 1e9)
+        self._held: deque[TitleLane] = deque(maxlen=_MAX_HELD)
         self._scan_every_ns = round(scan_every_s * 1e9)
         self._table = table
         self._fetch = fetch
@@ -73,13 +81,21 @@ class RaySource:
         elif self._found.workers:
             self._found = replace(self._found, workers=tuple(map(self._look_at, self._busy())))
         trainer = () if self._trainer is None else (self._trainer,)
-        ended = list(self._watch.look((*self._found.workers, *trainer), ts_ns))
-        if ended:
-            self._send_lanes(ended)
+        self._held.extend(self._watch.look((*self._found.workers, *trainer), ts_ns))
+        self._send_held(ts_ns - self._hold_lanes_ns)
         return points
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Send what is held."""
+        if self._held:
+            self._send_held(self._held[-1].end_ns)
+
+    def _send_held(self, until_ns: int) -> None:
+        lanes: list[TitleLane] = []
+        while self._held and self._held[0].end_ns <= until_ns:
+            lanes.append(self._held.popleft())
+        if lanes:
+            self._send_lanes(lanes)
 
     def _look_around(self, ts_ns: int) -> list[Point]:
         anew = self._anew.is_due(ts_ns)

@@ -35,6 +35,7 @@ _IDENTITY_LABELS = frozenset(
         "moe_ep_rank",
         "moe_dp_rank",
         "worker_addr",
+        "server",
         # SGLang's, where several processes of an engine share a page.
         "pid",
         # Ray's.
@@ -92,7 +93,7 @@ def _name_replica(point: NumberPoint, sender: Sender) -> str:
 
     These are engines (data parallel ranks), and the halves of disaggregated serving.
     """
-    worker = get_text(point.values, "worker_addr")
+    worker = get_text(point.values, "worker_addr") or get_text(point.values, "server")
     replica = (
         # A router's page shows the engines behind it.
         (worker.rpartition("//")[2] if worker else None)

@@ -5,7 +5,8 @@ appeared. A span belongs to the first step that ended after the span's middle. W
 known late, samples whose generation began after the step's update are the next one's.
 
 What a rank does may be told twice, by RL-Insight's client and by the process itself: then the
-process is believed.
+process is believed. A stage that the title of a process hints at is left out where either tells of
+it.
 """
 
 from collections import OrderedDict, deque
@@ -45,6 +46,8 @@ class _Run:
     waiting: deque[StageSpan] = field(default_factory=deque[StageSpan])
     # Process ids alone: a pod's name for its node is another than the agent's.
     speakers: set[int] = field(default_factory=set[int])
+    # Which stages of which processes are told by more than a title.
+    told: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
 
 class LanePlacer:
@@ -68,6 +71,8 @@ class LanePlacer:
     def add(self, span: StageSpan, into: Records) -> None:
         """Add a span to its step, now or when that has ended."""
         run = self._get(span)
+        if span.pid and not is_title(span.name) and len(run.told) < _MAX_PROCESSES:
+            run.told.add((span.pid, span.stage))
         if self._place(run, span, into):
             return
         run.waiting.append(span)
@@ -107,14 +112,16 @@ class LanePlacer:
                 run.waiting.append(span)
 
     def _place(self, run: _Run, span: StageSpan, into: Records) -> bool:
-        if span.role == WORKER and span.pid in run.speakers:
+        is_hint = is_title(span.name)
+        is_told = span.pid in run.speakers or (is_hint and (span.pid, span.stage) in run.told)
+        if span.role == WORKER and is_told:
             self.num_repeated += 1
             return True
         middle_ns = (span.start_ns + span.end_ns) // 2
         end = next((end for end in run.ends if middle_ns < end.limit_ns(span)), None)
         if end is None:
             return False
-        if span.stage == stages.UPDATE_ACTOR and not is_title(span.name):
+        if span.stage == stages.UPDATE_ACTOR and not is_hint:
             end.updated_ns = max(end.updated_ns or 0, span.end_ns)
         into.stage_spans.append(replace(span, step=end.step))
         return True

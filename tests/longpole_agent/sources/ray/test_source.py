@@ -25,7 +25,11 @@ class Bench:
     """A source over a node of a test, with what it sent."""
 
     def __init__(
-        self, root: Path, static_pages: Sequence[str] = (), scan_every_s: float = 10.0
+        self,
+        root: Path,
+        static_pages: Sequence[str] = (),
+        scan_every_s: float = 10.0,
+        hold_lanes_s: float = 0.0,
     ) -> None:
         self.node = RayNode(root)
         self.pages: dict[str, str] = {}
@@ -37,6 +41,7 @@ class Bench:
             self.lanes.extend,
             static_pages,
             scan_every_s,
+            hold_lanes_s,
         )
 
     def sample(self, at_s: float) -> Sequence[Point]:
@@ -190,6 +195,22 @@ def test_workers_that_were_there_before_the_job_belong_to_the_only_one(bench: Be
     bench.node.retitle(20, "ray::WorkerDict")
     bench.sample(1)
     assert [lane.job for lane in bench.lanes] == [f"ray/{SESSION}/01000000"]
+
+
+def test_windows_are_held_until_a_process_would_have_told_of_itself(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, hold_lanes_s=10.0)
+    bench.node.add_raylet(7)
+    bench.node.add_worker(20, "ray::WorkerDict.actor_rollout_update_actor", JOB)
+    bench.sample(0)
+    bench.node.retitle(20, "ray::WorkerDict.actor_rollout_compute_log_prob")
+    bench.sample(1)
+    bench.node.retitle(20, "ray::WorkerDict")
+    bench.sample(2)
+    assert bench.lanes == []
+    bench.sample(11)
+    assert [end for *_, end in bench.told()] == [1.0]
+    bench.source.close()
+    assert [end for *_, end in bench.told()] == [1.0, 2.0]
 
 
 def test_a_worker_of_nobody_knows_which_job_is_no_lane(bench: Bench) -> None:

@@ -71,3 +71,25 @@ def test_runs_do_not_mix_and_waiting_is_bounded() -> None:
     lanes.end(1, 10)
     assert lanes.steps == {"ref3": 1, "ref5": 1}
     assert lanes.placer.num_waiting == 1
+
+
+def test_what_a_title_hints_at_is_left_out_where_the_process_s_state_is_told() -> None:
+    placer, records = LanePlacer(), Records()
+
+    def add(stage: str, name: str, start: int, pid: int) -> None:
+        span = StageSpan("run", 1, UNKNOWN_STEP, stage, name, start, start + 5, "t", f"{name}{pid}")
+        placer.add(replace(span, role="worker", pid=pid), records)
+
+    # A title is told as soon as it was looked at, a state when it has ended.
+    add("update_actor", "ray::WorkerDict.actor_update_actor", 1, 7)
+    add("save_checkpoint", "ray::WorkerDict.actor_save_checkpoint", 8, 7)
+    add("update_actor", "ray::WorkerDict.actor_update_actor", 1, 8)
+    add("update_actor", "actor_update", 1, 7)
+    placer.note_end("run", 1, 1, 30, records, is_exact=True)
+    add("update_actor", "ray::WorkerDict.actor_update_actor", 20, 7)
+    assert sorted((span.pid, span.stage, span.name[:5]) for span in records.stage_spans) == [
+        (7, "save_checkpoint", "ray::"),
+        (7, "update_actor", "actor"),
+        (8, "update_actor", "ray::"),
+    ]
+    assert placer.num_repeated == 2
