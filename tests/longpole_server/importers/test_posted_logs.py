@@ -178,7 +178,7 @@ class TestAReal:
         assert found == {"gen": 40.0, "update_actor": 20.0, "sleep_wake": pytest.approx(4.0)}
 
     def test_scopes_of_its_trace_beyond_the_training_loop_are_no_trouble(self) -> None:
-        scopes = [
+        scopes: list[dict[str, object]] = [
             {"name": "train.rollout", "ph": "X", "dur": 4e7, "args": {"global_step": 3}},
             {"name": "train.actor_onload", "ph": "X", "dur": 2e6, "args": {}},
             {"name": "arun_episode", "ph": "X", "dur": 2e6, "args": {"session_id": 5}},

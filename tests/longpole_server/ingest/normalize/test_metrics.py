@@ -98,6 +98,7 @@ def test_each_engine_of_a_page_is_a_replica() -> None:
         {"engine_type": "prefill", "tp_rank": "0"},
         {"engine_type": "decode", "dp_rank": "2", "tp_rank": "8"},
         {"worker_addr": "http://10.0.0.8:30000", "tp_rank": "0"},
+        {"server": "http://10.0.0.9:8000"},
     )
     points = [(index, index / 10, each) for index, each in enumerate(labels)]
     records = Feed().metrics(sender, [otlp.gauge("sglang:token_usage", points)], at_s=9)
@@ -107,6 +108,7 @@ def test_each_engine_of_a_page_is_a_replica() -> None:
         ("r0/prefill", 0.4),
         ("r0/2/decode", 0.5),
         ("10.0.0.8:30000", 0.6),
+        ("10.0.0.9:8000", 0.7),
     ]
     assert {sample.name for sample in records.engine_samples} == {"sglang:token_usage"}
 
