@@ -20,11 +20,13 @@ _KEYS = re.compile(r"'(?:reward|rewards/[^']*|step_time|completions/mean_length)
 # The bar of transformers has no description before it.
 _BAR = re.compile(
     PREFIX.encode()
-    + rb"(?:\([^()]{0,160}?pid=\d+[^()]{0,80}\) ?)?\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
+    + rb"(?:\([^()]{0,160}?pid=\d+[^()]{0,80}\) ?)?"
+    + rb"\s*\d+%\|[^|]*\|\s*(\d{1,10})/(\d{1,10}) \[(?:(\d{1,4}):)?(\d\d):(\d\d)<"
 )
 _SWIFT_STEP = re.compile(rb"'global_step/max_steps': '(\d{1,10})/\d{1,10}'")
 _SWIFT_CLOCK = re.compile(rb"'elapsed_time': '([^']{1,40})'")
 _STEP_SECONDS = "step_time"
+_BAR_MOVED = "bar"
 
 
 def parse_trl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
@@ -36,8 +38,12 @@ def parse_trl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
     """
     bar = _BarWatch()
     numbers = _Numbers(bar, summary)
-    for printed in read_printed(bar.watch(lines), find_head, summary, NEEDLES, text_numbers=True):
-        if any(name in printed.scalars for name in ("reward", _STEP_SECONDS)):
+    for printed in read_printed(
+        bar.watch(lines), find_head, summary, NEEDLES, text_numbers=True, beside=numbers.look
+    ):
+        if printed.kind == _BAR_MOVED:
+            yield from numbers.close()
+        elif any(name in printed.scalars for name in ("reward", _STEP_SECONDS)):
             yield from numbers.take(printed)
     yield from numbers.finish()
 
@@ -46,7 +52,8 @@ class _Numbers:
     """Gives records their steps.
 
     A log holds the bar of a step before its record. What was copied from a terminal holds it after
-    the record: one that no new bar precedes waits for the next.
+    the record: one that no new bar precedes waits for the next. Where records were buffered several
+    of them stand behind the bars of all their steps: these are shared out evenly.
     """
 
     def __init__(self, bar: "_BarWatch", summary: LogSummary) -> None:
@@ -54,12 +61,45 @@ class _Numbers:
         self._summary = summary
         self._number = 0
         self._waiting: Printed | None = None
+        self._buffered: list[Printed] = []
+        # The step of the bar before them, and the seconds of one of their steps.
+        self._behind = 0
+        self._behind_s: float | None = None
+
+    def look(self, raw: bytes) -> Iterator[Printed]:
+        """Yield a mark when the bar has moved on from the records that stand behind it."""
+        if self._buffered and b"%|" in raw and self._bar.step != self._behind:
+            yield Printed(_BAR_MOVED, None, {}, "", None, torn=False)
+
+    def close(self) -> Iterator[LogLine]:
+        """Yield the records that stood behind one bar."""
+        records, self._buffered = self._buffered, []
+        if not records:
+            return
+        began = self._number or self._bar.first or 0
+        stride = max(1, (self._behind - began) // len(records))
+        if stride * len(records) != self._behind - began and len(records) > 1:
+            self._summary.steps_are_counted = True
+        for index, record in enumerate(records, start=1 - len(records)):
+            number = self._behind + index * stride
+            if number > self._number:
+                self._number = min(number, MAX_STEP)
+                yield self._make_line(record, self._behind_s)
+            else:
+                yield self._make(record)
 
     def take(self, record: Printed) -> Iterator[LogLine]:
+        if self._buffered and self._bar.step == self._behind:
+            self._buffered.append(record)
+            return
+        yield from self.close()
         had_bars = self._bar.step is not None
         began = self._number == 0 and self._waiting is None
-        yield from self.finish()
-        if self._has_new_bar():
+        yield from self._give_waiting()
+        if self._bar.step is not None and self._bar.step > self._number + 1:
+            self._buffered, self._behind = [record], self._bar.step
+            self._behind_s = self._bar.read_step_s()
+        elif self._has_new_bar():
             yield self._make(record)
         elif began or had_bars:
             self._waiting = record
@@ -67,6 +107,11 @@ class _Numbers:
             yield self._make(record)
 
     def finish(self) -> Iterator[LogLine]:
+        """Yield what is left when the log ends."""
+        yield from self.close()
+        yield from self._give_waiting()
+
+    def _give_waiting(self) -> Iterator[LogLine]:
         """Yield the record that waits, with the bar that was seen since or counted."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -76,13 +121,17 @@ class _Numbers:
         return self._bar.step is not None and self._bar.step > self._number
 
     def _make(self, record: Printed) -> LogLine:
-        scalars, step_s = record.scalars, None
+        step_s = None
         if self._bar.step is not None and self._has_new_bar():
             self._number = min(self._bar.step, MAX_STEP)
             step_s = self._bar.read_step_s()
         else:
             self._number += 1
             self._summary.steps_are_counted = True
+        return self._make_line(record, step_s)
+
+    def _make_line(self, record: Printed, step_s: float | None) -> LogLine:
+        scalars = record.scalars
         if step_s is not None and _STEP_SECONDS not in scalars:
             scalars = {**scalars, _STEP_SECONDS: step_s}
             _remark_clock(self._summary)
@@ -116,6 +165,7 @@ class _BarWatch:
 
     def __init__(self) -> None:
         self.step: int | None = None
+        self.first: int | None = None
         self._total = 0
         self._elapsed_s: float | None = None
         self._clock = ElapsedClock()
@@ -141,6 +191,8 @@ class _BarWatch:
 
     def _note(self, step: int, elapsed_s: float | None) -> None:
         self.step, self._elapsed_s = step, elapsed_s
+        if self.first is None:
+            self.first = step
         if elapsed_s is not None and step <= 1:
             # A training that goes on from a checkpoint begins with a later one.
             self._clock.begin(0, 0.0)

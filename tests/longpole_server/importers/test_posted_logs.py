@@ -7,8 +7,10 @@ import pytest
 from longpole.conventions.metrics import read_metric
 from longpole_server.errors import UnreadableLogError
 from longpole_server.importers import ImportedFacts, LogSource, import_facts
+from longpole_server.importers.logged import LogSummary
 from longpole_server.importers.records import import_records
 from longpole_server.importers.rows import clean_row
+from longpole_server.importers.trl import parse_trl
 from longpole_server.model.facts import EngineWindow
 
 VERL = (
@@ -71,6 +73,43 @@ class TestTrl:
             for step, elapsed in ((1, "00:20"), (2, "00:50"))
         )
         assert seconds_of(read(text)) == [(1, 20.0), (2, 30.0)]
+
+    def bars(self, first: int, last: int) -> str:
+        return "\r".join(
+            self.BAR.format(step=step, elapsed=f"{step // 2:02}:{step % 2 * 30:02}").rstrip()
+            for step in range(first, last + 1)
+        )
+
+    @pytest.mark.parametrize("end", ["\n", "\r"])
+    def test_buffered_records_share_the_steps_of_the_bars_before_them(self, end: str) -> None:
+        records = [self.RECORD.format(length=800.0 + index) for index in range(5)]
+        text = self.bars(0, 30) + end + "".join(records[:3]) + self.bars(31, 50) + end
+        facts = read(text + "".join(records[3:]))
+        assert seconds_of(facts) == [(step, 30.0) for step in (10, 20, 30, 40, 50)]
+        assert [fact.scalars["completion_length"] for fact in facts.steps] == [
+            800.0, 801.0, 802.0, 803.0, 804.0,
+        ]  # fmt: skip
+        assert codes_of(facts) == ["step.clock"]
+
+    def test_records_that_do_not_fill_their_bars_are_said_to_be_counted(self) -> None:
+        text = self.bars(0, 29) + "\n" + self.RECORD.format(length=800.0) * 3
+        facts = read(text)
+        assert [step for step, _ in seconds_of(facts)] == [11, 20, 29]
+        assert codes_of(facts) == ["step.counted", "step.clock"]
+
+    def test_a_record_of_several_steps_is_there_when_the_bar_moves_on(self) -> None:
+        lines = [
+            f"{line}\n".encode()
+            for line in (
+                *self.bars(0, 10).split("\r"),
+                self.RECORD.format(length=800.0).rstrip(),
+                self.bars(11, 11),
+            )
+        ]
+        summary = LogSummary()
+        seen: list[int] = []
+        found = parse_trl((seen.append(index) or line for index, line in enumerate(lines)), summary)
+        assert (next(found).step, len(seen)) == (10, len(lines))
 
     def test_ms_swift_s_console_says_step_and_clock_in_its_dictionary(self) -> None:
         text = "".join(
