@@ -4,7 +4,13 @@ from pathlib import Path
 import pytest
 
 from support.agent_nvml import NvmlChild
-from support.nvml_stub import NO_PERMISSION, NvmlStub
+from support.nvml_stub import (
+    GPU_IS_LOST,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    RESET_REQUIRED,
+    NvmlStub,
+)
 
 
 @pytest.fixture
@@ -79,3 +85,42 @@ def test_a_part_that_tells_nothing_takes_nothing_down(stub: NvmlStub, child: Nvm
     sample = child.sample(1)
     assert sample.gpus.keys() >= {"GPU-00000000"}
     assert sample.trouble == ""
+
+
+def test_the_parts_of_an_a100_tell_their_memory_and_nothing_they_cannot(
+    stub: NvmlStub, child: NvmlChild
+) -> None:
+    gpu = stub.add_a100()
+    part = stub.add_mig(gpu, 0)
+    part.answer(NOT_SUPPORTED, "gpm", "utilization", "power", "energy", "fields")
+    child.sample(0)
+    sample = child.sample(1)
+    assert sample.gpus["MIG-00000001"] == {
+        "hw.gpu.memory.usage": 4_000_000_000,
+        "hw.gpu.memory.limit": 10_000_000_000,
+    }
+    assert "hw.gpu.sm_active" not in sample.gpus["GPU-00000000"]
+    assert "hw.gpu.utilization" not in sample.gpus["GPU-00000000"]
+    assert sample.gpus["GPU-00000000"].keys() >= {"hw.power", "hw.energy"}
+
+
+@pytest.mark.parametrize("error", [GPU_IS_LOST, RESET_REQUIRED], ids=["lost", "reset"])
+def test_a_divided_gpu_that_is_lost_takes_its_parts_along(
+    stub: NvmlStub, tmp_path: Path, error: int
+) -> None:
+    gpu = stub.add_device()
+    part = stub.add_mig(gpu, 0)
+    stub.add_device()
+    child = NvmlChild(stub.environment, tmp_path / "log", first_retry_s=5)
+    try:
+        assert len(child.sample(0).gpus) == 3
+        gpu.error = part.error = error
+        for at_s in range(1, 9):
+            sample = child.sample(at_s)
+            assert sample.gpus.keys() == {"GPU-00000002"}
+        assert "GPU-00000000" in sample.trouble
+        gpu.error = part.error = 0
+        assert any(len(child.sample(at_s).gpus) == 3 for at_s in range(9, 60))
+        assert child.sample(60).trouble == ""
+    finally:
+        child.close()
