@@ -201,7 +201,7 @@ _OPEN_INSTRUCT = (
     *_under(
         "val/",
         *("num_step_tokens", "sequence_lengths", "sequence_lengths_max"),
-        "truncated_completion_fraction",
+        "stop_rate",
     ),
 )
 
