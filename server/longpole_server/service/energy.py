@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from longpole_server.analysis.intervals import Interval, length, union
@@ -21,6 +21,8 @@ from longpole_server.service.stage_energy import (
 )
 
 MAX_ENERGY_STEPS = 200
+# Of steps that were not read before, each as often as it has GPUs: some seconds of a core.
+MAX_READ_GPUS = 40_000
 # Energy of steps that ended longer ago does not change any more: late samples have come.
 _SETTLED_NS = 60 * 10**9
 _MAX_KEPT = 1_000
@@ -38,6 +40,7 @@ class EnergyReader:
         runs: Answers for runs.
         facts: Builds and keeps facts of steps.
         now_ns: Wall clock, UTC nanoseconds.
+        max_read_gpus: GPUs of steps that one answer may read anew.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class EnergyReader:
         runs: RunsReader,
         facts: FactsReader,
         now_ns: Callable[[], int] = time.time_ns,
+        max_read_gpus: int = MAX_READ_GPUS,
     ) -> None:
+        self._max_read_gpus = max_read_gpus
         self._reader = reader
         self._runs = runs
         self._facts = facts
@@ -61,24 +66,42 @@ class EnergyReader:
         return self._fill(step, run_gpus, sum_energy(step, gpus, joules))
 
     def read_run(self, run_id: str, steps: Sequence[Step]) -> RunEnergy:
-        """Return the energy of a run and of some of its closed steps."""
+        """Return the energy of a run and of some of its closed steps.
+
+        Of a large run these are the newest ones; asked for again it knows them and more.
+        """
         run_gpus = self._runs.list_run_gpus(run_id)
         held = self._find_held(run_id, run_gpus)
         return RunEnergy(
             run_id=run_id,
             energy_joules=self._sum_held(held),
             gpu_seconds=sum(length(each) for each in held.values()) / 1e9,
-            steps=tuple(self._read_step(step, run_gpus) for step in steps if step.end_ns),
+            steps=tuple(self._read_steps(steps, run_gpus)),
         )
 
-    def _read_step(self, step: Step, run_gpus: Sequence[RunGpu]) -> StepEnergy:
-        gpus = gpus_during(run_gpus, step)
-        uuids = tuple(gpu.gpu_uuid for gpu in gpus)
-        key = (step.run_id, step.attempt, step.step, step.start_ns, step.end_ns, uuids)
-        with self._lock:
-            known = self._kept.get(key)
-        if known is not None:
-            return known
+    def _read_steps(self, steps: Sequence[Step], run_gpus: Sequence[RunGpu]) -> list[StepEnergy]:
+        found: deque[StepEnergy] = deque()
+        num_read = 0
+        for step in reversed([step for step in steps if step.end_ns]):
+            gpus = gpus_during(run_gpus, step)
+            uuids = tuple(gpu.gpu_uuid for gpu in gpus)
+            key = (step.run_id, step.attempt, step.step, step.start_ns, step.end_ns, uuids)
+            with self._lock:
+                known = self._kept.get(key)
+            if known is None:
+                if num_read and num_read + len(uuids) > self._max_read_gpus:
+                    break
+                num_read += len(uuids)
+                known = self._read_step(step, run_gpus, gpus)
+                if self._now_ns() - known.end_ns > _SETTLED_NS:
+                    self._keep(key, known)
+            found.appendleft(known)
+        return list(found)
+
+    def _read_step(
+        self, step: Step, run_gpus: Sequence[RunGpu], gpus: Sequence[RunGpu]
+    ) -> StepEnergy:
+        uuids = [gpu.gpu_uuid for gpu in gpus]
         end_ns = step.end_ns or step.start_ns
         moments = sorted({step.start_ns, end_ns, *list_moments(step)})
         joules = self._reader.read_energy(uuids, moments)
@@ -88,7 +111,7 @@ class EnergyReader:
         is_estimated = total is None and any(each.is_estimated for each in stages)
         if is_estimated:
             total = _sum(each.energy_joules for each in stages)
-        found = StepEnergy(
+        return StepEnergy(
             step=step.step,
             attempt=step.attempt,
             start_ns=step.start_ns,
@@ -103,9 +126,6 @@ class EnergyReader:
             is_estimated=is_estimated,
             stages=stages,
         )
-        if self._now_ns() - end_ns > _SETTLED_NS:
-            self._keep(key, found)
-        return found
 
     def _keep(self, key: tuple[object, ...], found: StepEnergy) -> None:
         with self._lock:

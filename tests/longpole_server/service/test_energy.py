@@ -3,6 +3,9 @@ from collections.abc import Generator
 import pytest
 
 from longpole_server.model.records import GpuSample, Records
+from longpole_server.service.energy import EnergyReader
+from longpole_server.service.facts import FactsReader
+from longpole_server.service.runs import RunsReader
 from support.server_runs import RunScript
 from support.server_service import ServiceBench, opened_bench
 
@@ -55,6 +58,20 @@ def test_a_step_takes_what_the_counters_say(bench: ServiceBench) -> None:
     assert sum(joules or 0.0 for joules in stages.values()) == pytest.approx(second.energy_joules)
     assert found.gpu_seconds > 0
     assert found.energy_joules == pytest.approx(found.gpu_seconds * WATTS, rel=0.01)
+
+
+def test_of_many_gpus_an_answer_reads_the_newest_steps_and_the_next_one_more(
+    bench: ServiceBench,
+) -> None:
+    late_ns = COUNTED.at(3_600)
+    runs = RunsReader(bench.reader, bench.revisions, 60.0, lambda _: (), bench.clock.now_ns)
+    facts = FactsReader(bench.reader)
+    energy = EnergyReader(bench.reader, runs, facts, lambda: late_ns, max_read_gpus=3)
+    steps = bench.reader.list_last_steps(COUNTED.run_id, 10)
+    for expected in ([2], [1, 2], [1, 2]):
+        found = energy.read_run(COUNTED.run_id, steps)
+        assert [each.step for each in found.steps] == expected
+        assert found.steps[-1].energy_joules == pytest.approx(2 * 10 * WATTS)
 
 
 def test_where_no_counter_tells_it_is_an_estimate_and_says_so(bench: ServiceBench) -> None:
