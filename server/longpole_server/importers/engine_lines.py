@@ -57,12 +57,14 @@ _VLLM_FIELDS: Mapping[str, _Field] = {
 }
 _VLLM_FIELD = re.compile(r"([A-Z][A-Za-z ]*): ([\d.]+) ?(tokens/s|reqs|%)?(?=[,.\s]|$)")
 _VLLM_ENGINE = re.compile(r"Engine (\d+): Avg prompt")
-_SLEEP = re.compile(r"Sleep mode freed ([\d.]+) GiB memory, ([\d.]+) GiB memory is still in use")
-_ASLEEP = re.compile(r"It took ([\d.]+) seconds to fall asleep")
-_AWAKE = re.compile(r"It took ([\d.]+) seconds to wake up")
+_SLEEP = re.compile(
+    r"Sleep mode freed (\d+(?:\.\d+)?) GiB memory, (\d+(?:\.\d+)?) GiB memory is still in use"
+)
+_ASLEEP = re.compile(r"It took (\d+(?:\.\d+)?) seconds to fall asleep")
+_AWAKE = re.compile(r"It took (\d+(?:\.\d+)?) seconds to wake up")
 # vLLM's first engine: hits on a line of their own, and a count since its start that it warns of now
 # and then.
-_FIRST_HITS = re.compile(r"Prefix cache hit rate: GPU: ([\d.]+)%, CPU: ")
+_FIRST_HITS = re.compile(r"Prefix cache hit rate: GPU: (\d+(?:\.\d+)?)%, CPU: ")
 _PREEMPTED_SO_FAR = re.compile(r"is preempted by .*total_num_cumulative_preemption=(\d+)")
 _NOT_FREED = re.compile(r"reset prefix cache because some blocks \((\d+)\) are not freed")
 _GIB = 1 << 30

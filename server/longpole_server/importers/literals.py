@@ -13,7 +13,7 @@ _BLANK = re.compile(r"\s*")
 _TEXT = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.S)
 _TEXT_START = re.compile(r"['\"]")
 _NUMBER = re.compile(
-    r"[+-]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)(?![\w.])", re.I
+    r"[+-]?(?:(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)(?![\w.])", re.I
 )
 _CALL = re.compile(r"(?:np\.|numpy\.|torch\.)?[A-Za-z]\w*\(")
 _WORD = re.compile(r"[A-Za-z_][\w.]*")

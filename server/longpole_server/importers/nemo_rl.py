@@ -22,7 +22,7 @@ _VALUE = re.compile(
     r"^\s*[•·*-]\s*([^:]{1,80}):\s*([+-]?[\d.]+(?:[eE][+-]?\d+)?|[+-]?inf|nan)\s*(.*)$", re.I
 )
 _SECONDS = re.compile(r"^s(?:\s*\(.*\))?$")
-_PER_RANK = re.compile(r"^TFLOPS \(([\d.]+) TFLOPS per rank\)$")
+_PER_RANK = re.compile(r"^TFLOPS \((\d+(?:\.\d+)?) TFLOPS per rank\)$")
 _SECTION = re.compile(r"^\s*\S{0,3}\s*(Training Results|Timing|Validation|Performance)")
 _RESULTS, _TIMES = "Training Results", "Timing"
 _TOTAL = "timing/train/total_step_time"

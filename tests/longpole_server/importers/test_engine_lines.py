@@ -91,6 +91,20 @@ def test_any_line_is_borne(text: str) -> None:
         read_engine_line((mark + text).encode(), 2026)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It took 1..4 seconds to fall asleep.",
+        "It took 1.4.6 seconds to wake up tags {'kv_cache'}.",
+        "Sleep mode freed 5.1.7 GiB memory, 67.88 GiB memory is still in use.",
+        "Sleep mode freed 51.57 GiB memory, . GiB memory is still in use.",
+        "metrics.py:406] Prefix cache hit rate: GPU: 6.1.2%, CPU: 0.00%",
+    ],
+)
+def test_damaged_numbers_are_no_trouble(text: str) -> None:
+    assert read_engine_line(f"INFO 09-15 14:42:21 [x.py:1] {text}\n".encode(), 2026) is None
+
+
 def test_vllms_warning_that_blocks_were_not_freed():
     line = read_engine_line(
         b"WARNING 03-04 05:06:07 [block_pool.py:310] Failed to reset prefix cache because some "

@@ -66,10 +66,16 @@ def test_any_text_is_borne(text: str) -> None:
         ("{'long': 'one '\n 'two', 'a': 1}", {"a": 1.0}),
         ("{1: 2, 'flag': True, 'none': None, 'list': [{'x': 3}]}", {"1": 2.0}),
         ('{"a": null, "b": true, "c": 1.5}', {"c": 1.5}),
+        ("{'a': 1_000.5, 'b': np.float64(5_), 'c': tensor(1__0)}", {"a": 1000.5}),
     ],
 )
 def test_other_ways_to_print(text: str, numbers: dict[str, float]) -> None:
     assert read_dictionary(text).numbers == numbers
+
+
+def test_a_damaged_number_is_none() -> None:
+    found = read_dictionary("{'a': 1.5, 'b': 5_, 'c': 2.5}")
+    assert (found.numbers, found.is_valid) == ({"a": 1.5}, False)
 
 
 def test_texts_are_numbers_only_where_a_format_prints_them_so() -> None:
