@@ -115,10 +115,9 @@ def test_a_divided_gpu_that_is_lost_takes_its_parts_along(
     try:
         assert len(child.sample(0).gpus) == 3
         gpu.error = part.error = error
-        for at_s in range(1, 9):
-            sample = child.sample(at_s)
-            assert sample.gpus.keys() == {"GPU-00000002"}
-        assert "GPU-00000000" in sample.trouble
+        samples = [child.sample(at_s) for at_s in range(1, 9)]
+        assert all(sample.gpus.keys() == {"GPU-00000002"} for sample in samples)
+        assert "GPU-00000000" in samples[-1].trouble
         gpu.error = part.error = 0
         assert any(len(child.sample(at_s).gpus) == 3 for at_s in range(9, 60))
         assert child.sample(60).trouble == ""
