@@ -124,7 +124,10 @@ def _add_run_routes(router: APIRouter, service: Service) -> None:
 
     @router.get("/{run:path}/energy", response_model=RunEnergy)
     def get_energy(run: str, first: First = None, last: Last = None) -> Response:
-        """What the GPUs took: altogether, and in the last 200 steps of a range, by stage."""
+        """What the GPUs took: altogether, and in the last 200 steps of a range, by stage.
+
+        Of a run of over 200 GPUs the newest ones, and more each time that it is asked.
+        """
         return JsonResponse(service.get_energy(run, first, last))
 
     @router.get("/{run:path}/metrics", response_model=documents.MetricPage | documents.MetricsPage)
