@@ -40,7 +40,8 @@ class RangeLog:
     def __init__(self, directory: Path, max_bytes: int = 8 << 20) -> None:
         self._spool = Spool(directory, max_bytes=max_bytes, segment_bytes=_SEGMENT_BYTES)
         self._newest: FrozenRange | None = None
-        self._journal_id = os.urandom(8).hex()
+        # Of this process: even where damage took ranges from the record, no token comes twice.
+        self._opened_id = os.urandom(8).hex()
         self._load()
 
     @property
@@ -64,27 +65,27 @@ class RangeLog:
             SpoolError: The disk refused; the range must not be tried.
         """
         document = {
-            "journal": self._journal_id,
+            "journal": self._opened_id,
             "first": first,
             "last": last,
             "batch_ids": list(batch_ids),
         }
         self._spool.append(json.dumps(document).encode())
         self._spool.sync()
-        self._newest = self._name(first, last)
+        self._newest = _name(self._opened_id, first, last)
         return self._newest
 
     def close(self) -> None:
         """Close the file."""
         self._spool.close()
 
-    def _name(self, first: int, last: int) -> FrozenRange:
-        return FrozenRange(first, last, f"journal/{self._journal_id}/{first}-{last}")
-
     def _load(self) -> None:
         newest: dict[str, Any] | None = None
         for record in self._spool:
             newest = json.loads(record.payload)
         if newest is not None:
-            self._journal_id = newest["journal"]
-            self._newest = self._name(newest["first"], newest["last"])
+            self._newest = _name(newest["journal"], newest["first"], newest["last"])
+
+
+def _name(opened_id: str, first: int, last: int) -> FrozenRange:
+    return FrozenRange(first, last, f"journal/{opened_id}/{first}-{last}")
