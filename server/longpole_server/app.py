@@ -53,6 +53,7 @@ from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.store_service import StoreService
 from longpole_server.service.transferring import RunTransfer
 from longpole_server.store import open_store
+from longpole_server.store.backup import is_half_restored
 from longpole_server.store.location import locate_store
 from longpole_server.store.scratch import own_scratch
 from longpole_server.store_parts import StoreParts, open_store_parts
@@ -299,6 +300,11 @@ def _make_data_dir(data_dir: Path) -> None:
         raise StoreError(
             f"cannot create the data directory {data_dir}: {error.strerror}"
         ) from error
+    if is_half_restored(data_dir):
+        raise StoreError(
+            f"putting a backup back into {data_dir} was interrupted: the store is not whole",
+            hint="run longpole restore again with the same --data-dir",
+        )
 
 
 def _open_journal(config: Config) -> Spool:

@@ -1,5 +1,6 @@
 """The drill: a server with rows, killed; a copy; the copy put back; every row before and after."""
 
+import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,3 +112,23 @@ def test_a_store_is_not_overwritten(tmp_path: Path):
     assert done.returncode == 2
     assert "exists" in done.stderr
     assert run_longpole("backup", str(copy), "--data-dir", str(tmp_path)).returncode == 2
+
+
+def test_half_a_store_is_not_served_and_the_restore_can_be_repeated(tmp_path: Path):
+    open_store(StoreConfig(directory=tmp_path / "store")).close()
+    copy, second = tmp_path / "copy", tmp_path / "second"
+    assert run_longpole("backup", str(copy), "--data-dir", str(tmp_path)).returncode == 0
+    manifest = copy / "manifest.json"
+    whole = manifest.read_text()
+    manifest.write_text(json.dumps(json.loads(whole) | {"rows": {"steps": 1}}))
+    # As a kill amid it leaves things: some of it is there.
+    failed = run_longpole("restore", str(copy), "--data-dir", str(second))
+    assert failed.returncode == 1
+    assert (second / "store").is_dir()
+    refused = run_longpole("backup", str(tmp_path / "other"), "--data-dir", str(second))
+    assert refused.returncode == 1
+    assert "longpole restore again" in refused.stderr
+    manifest.write_text(whole)
+    repeated = run_longpole("restore", str(copy), "--data-dir", str(second))
+    assert repeated.returncode == 0, repeated.stderr
+    assert count(second) == json.loads(whole)["rows"]

@@ -12,8 +12,9 @@ from longpole_server.cli.backup import BESIDE, FILES_BESIDE, FORMAT, MANIFEST
 from longpole_server.cli.serving import describe
 from longpole_server.config import Config, read_config_and_word
 from longpole_server.errors import ConfigError, ServerError, StoreError
-from longpole_server.store.backup import read_backup
+from longpole_server.store.backup import is_half_restored, read_backup, restoring
 from longpole_server.store.location import locate_store
+from longpole_server.store.lock import DirectoryLock
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,16 +45,41 @@ def restore(config: Config, source: Path) -> Mapping[str, int]:
         raise ConfigError(
             "only the embedded store is restored here", hint="use ClickHouse's own RESTORE"
         )
-    brought = (name for name in FILES_BESIDE if (source / name).is_file())
-    for path in (location.directory, *(config.data_dir / name for name in (*BESIDE, *brought))):
+    brought = [name for name in FILES_BESIDE if (source / name).is_file()]
+    paths = [location.directory, *(config.data_dir / name for name in (*BESIDE, *brought))]
+    if is_half_restored(config.data_dir):
+        if location.directory.is_dir():
+            # Another one may be at it just now.
+            DirectoryLock(location.directory).release()
+        _remove(paths)
+    for path in paths:
         if path.exists():
             raise ConfigError(
                 f"{path} exists", hint="name a --data-dir that holds nothing of Longpole's"
             )
-    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    rows = read_backup(location, source)
-    if rows != manifest["rows"]:
-        raise StoreError(f"the backup in {source} is not whole: {_compare(manifest['rows'], rows)}")
+    with restoring(config.data_dir):
+        rows = read_backup(location, source)
+        if rows != manifest["rows"]:
+            raise StoreError(
+                f"the backup in {source} is not whole: {_compare(manifest['rows'], rows)}"
+            )
+        _copy_beside(config, source)
+    return rows
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    """Take away what an earlier restore brought before it was interrupted."""
+    try:
+        for path in paths:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot remove {error.filename}: {error.strerror}") from error
+
+
+def _copy_beside(config: Config, source: Path) -> None:
     try:
         for name in BESIDE:
             if (source / name).is_dir():
@@ -63,7 +89,6 @@ def restore(config: Config, source: Path) -> Mapping[str, int]:
                 shutil.copy2(source / name, config.data_dir / name)
     except OSError as error:
         raise StoreError(f"cannot copy journal and users: {error.strerror}") from error
-    return rows
 
 
 def _read_manifest(source: Path) -> dict[str, Any]:

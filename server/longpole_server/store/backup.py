@@ -4,18 +4,50 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from longpole.spool.durable import sync_directory
 from longpole_server.errors import StoreError
 from longpole_server.store.client import WRITE_SETTINGS, Client, Connector
 from longpole_server.store.location import StoreConfig
 from longpole_server.store.lock import DirectoryLock
 
 _CONTENT = "database"
+# Stands in a data directory while a backup is put back into it.
+_UNFINISHED = "restore-unfinished"
 _NOT_EMBEDDED = "Only the embedded store is backed up here; use ClickHouse's own BACKUP."
 _REPLACES = re.compile(r"(Replacing|Aggregating)MergeTree")
+
+
+@contextmanager
+def restoring(data_dir: Path) -> Generator[None]:
+    """Mark a data directory while a backup is put back into it.
+
+    When that fails, or the process is killed, the mark stays: half a store is none.
+
+    Raises:
+        StoreError: The mark cannot be made or taken away.
+    """
+    mark = data_dir / _UNFINISHED
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch(mode=0o600)
+        sync_directory(data_dir)
+    except OSError as error:
+        raise StoreError(f"cannot write {mark}: {error.strerror}") from error
+    yield
+    try:
+        mark.unlink()
+    except OSError as error:
+        raise StoreError(f"cannot remove {mark}: {error.strerror}") from error
+
+
+def is_half_restored(data_dir: Path) -> bool:
+    """Tell whether a backup was being put back there and that never ended."""
+    return (data_dir / _UNFINISHED).exists()
 
 
 def write_backup(config: StoreConfig, directory: Path) -> Mapping[str, int]:
