@@ -6,6 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -58,6 +59,7 @@ class AuditLog:
         try:
             # For its owner alone from the beginning.
             os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+            _end_torn_line(file)
             self._handler = _AuditFile(
                 file, maxBytes=_MAX_BYTES, backupCount=_NUM_OLD, encoding="utf-8"
             )
@@ -84,13 +86,24 @@ class AuditLog:
         found: deque[AuditEntry] = deque(maxlen=limit)
         for file in (self._file.with_name(f"{self._file.name}.1"), self._file):
             if file.exists():
-                with file.open(encoding="utf-8") as lines:
+                with file.open(encoding="utf-8", errors="replace") as lines:
                     found.extend(entry for line in lines if (entry := _read(line)) is not None)
         return list(reversed(found))
 
     def close(self) -> None:
         """Close the file."""
         self._handler.close()
+
+
+def _end_torn_line(file: Path) -> None:
+    """Let what comes next begin a line: the last one may be torn by a full disk and a kill."""
+    # Where the disk is full still, nothing can be appended either.
+    with suppress(OSError), file.open("rb+") as stream:
+        if not stream.seek(0, os.SEEK_END):
+            return
+        stream.seek(-1, os.SEEK_END)
+        if stream.read(1) != b"\n":
+            stream.write(b"\n")
 
 
 def _read(line: str) -> AuditEntry | None:
