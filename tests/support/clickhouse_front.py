@@ -3,11 +3,12 @@
 Run as a program it serves a directory until it is killed; it stands in its own process since the
 engine opens one directory in each. It can be told to fail: `POST /fault` with
 
-    {"kind": "status" | "reset" | "reset_after" | "slow", "count": n, "match": text, "status": 503,
-     "delay_s": 0.5}
+    {"kind": "status" | "reset" | "reset_after" | "status_after" | "die" | "slow", "count": n,
+     "match": text, "status": 503, "delay_s": 0.5}
 
 makes the next `count` requests whose statement holds `match` fail before the work (`status`,
-`reset`), after it but before the answer (`reset_after`), or late (`slow`).
+`reset`), after it but before the answer (`reset_after`, `status_after`), late (`slow`), or with
+the program, which is gone after the work within a moment (`die`).
 """
 
 # pyright: reportUnknownMemberType=false
@@ -17,6 +18,7 @@ import importlib
 import json
 import os
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -154,6 +156,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.kind == "status":
             self._send(fault.status, b"not now")
             return
+        if fault is not None and fault.kind == "die":
+            # Amid the work, or after it: as it comes.
+            threading.Timer(fault.delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
         if fault is not None and fault.kind == "reset":
             self._reset()
             return
@@ -167,6 +172,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if fault is not None and fault.kind == "reset_after":
             self._reset()
+            return
+        if fault is not None and fault.kind == "status_after":
+            self._send(fault.status, b"Code: 210. DB::NetException: it was done")
             return
         self._send(200, answer)
 
@@ -275,6 +283,11 @@ class ClickHouseFront:
         assert process.poll() is None, (self.directory / "log").read_text()
         self.port = int(port_file.read_text())
         return self
+
+    def wait_for_end(self) -> None:
+        """Wait until a fault has ended the program."""
+        if self._process is not None:
+            self._process.wait()
 
     def kill(self) -> None:
         if self._process is not None:

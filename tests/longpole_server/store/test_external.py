@@ -120,11 +120,11 @@ def run_pipeline(directory: Path, store: Store) -> tuple[Spool, Pipeline]:
     return spool, pipeline
 
 
-@pytest.mark.parametrize("kind", ["status", "reset", "reset_after", "slow"])
+@pytest.mark.parametrize("kind", ["status", "reset", "reset_after", "status_after", "slow"])
 def test_what_is_acknowledged_is_stored_once_whatever_fails(
     front: ClickHouseFront, store: Store, tmp_path: Path, kind: str
 ):
-    """`reset_after` is the worst: the rows are in, and nobody was told so."""
+    """What fails after the work is the worst: the rows are in, and nobody was told so."""
     spool, pipeline = run_pipeline(tmp_path, store)
     with closing(spool), closing(pipeline):
         for number in range(20):
@@ -153,6 +153,21 @@ def test_the_journal_waits_while_the_database_is_away(
             front.start()
         assert pipeline.drain(120.0)
     assert count_rows(store) == expect(30)
+
+
+def test_a_database_that_dies_amid_inserts_loses_and_repeats_nothing(
+    front: ClickHouseFront, store: Store, tmp_path: Path
+):
+    spool, pipeline = run_pipeline(tmp_path, store)
+    with closing(spool), closing(pipeline):
+        for number, delay_s in enumerate((0.0, 0.003, 0.01)):
+            front.fail("die", 1, "INSERT INTO", delay_s=delay_s)
+            pipeline.accept("traces", str(number).encode())
+            front.wait_for_end()
+            front.start()
+        assert pipeline.drain(120.0)
+        assert pipeline.stats.num_lost_requests == 0
+    assert count_rows(store) == expect(3)
 
 
 def test_a_reader_works_again_after_the_database_was_away(front: ClickHouseFront, store: Store):
