@@ -1,5 +1,6 @@
 """What each sender holds of the journal, so that a noisy one fills only its own share."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from longpole_server.errors import BusyError
 _RETRY_AFTER_S = 2.0
 # A sender that was quiet for longer claims no share.
 _ACTIVE_S = 30.0
+# Looking at all of them with every request would cost more, the more there are.
+_LOOK_EVERY_S = 1.0
 _MAX_SOURCES = 4096
 
 
@@ -51,6 +54,7 @@ class SourceShares:
         self._clock_s = clock_s
         self._sources: dict[str, _Source] = {}
         self._total_bytes = 0
+        self._looked_s = -math.inf
         self._stored: deque[tuple[int, str, int]] = deque()
         self.num_refused = 0
 
@@ -103,13 +107,15 @@ class SourceShares:
         return min(share_bytes, self._max_beside_bytes)
 
     def _forget(self, now_s: float) -> None:
-        quiet = [
-            name
-            for name, source in self._sources.items()
-            if not source.num_bytes and now_s - source.seen_s > _ACTIVE_S
-        ]
-        for name in quiet:
-            del self._sources[name]
+        if now_s - self._looked_s >= _LOOK_EVERY_S:
+            self._looked_s = now_s
+            quiet = [
+                name
+                for name, source in self._sources.items()
+                if not source.num_bytes and now_s - source.seen_s > _ACTIVE_S
+            ]
+            for name in quiet:
+                del self._sources[name]
         if len(self._sources) > _MAX_SOURCES:
             idle = next((name for name, one in self._sources.items() if not one.num_bytes), None)
             if idle is not None:
