@@ -66,7 +66,7 @@ def _describe(name: str, claim: str, class_name: str) -> Document:
 
 def _is_ready_in_time(ask: Ask, path: str, sleep: Callable[[float], None]) -> bool:
     for _ in range(int(_READY_S / _LOOK_S)):
-        status = ask("GET", path, None).get("status") or {}
+        status: Document = ask("GET", path, None).get("status") or {}
         if status.get("readyToUse"):
             return True
         sleep(_LOOK_S)
