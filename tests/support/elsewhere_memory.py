@@ -135,6 +135,9 @@ class MemoryReader:
                 longest.setdefault(part.trajectory_id, part)
         return {name: part.name for name, part in longest.items()}
 
+    def has_engines(self, run_id: str, attempt: int) -> bool:
+        return bool(self._engines)
+
     def list_engine_bins(
         self,
         run_id: str,
@@ -212,6 +215,11 @@ class MemoryReader:
                 )
                 for name in names
             }
+
+    def read_gpu_columns(
+        self, gpu_uuids: Sequence[str], start_ns: int, end_ns: int, max_samples: int
+    ) -> None:
+        return None
 
     def list_gpu_work(
         self,

@@ -31,8 +31,11 @@ def draw_replicas(
     edges = np.linspace(start_ns, end_ns, _NUM_BINS + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     counts = np.zeros((len(replicas), _NUM_BINS), dtype=np.float32)
+    by_replica: dict[str | None, list[Trajectory]] = {replica: [] for replica in replicas}
+    for trajectory in view.trajectories:
+        by_replica.get(trajectory.replica, []).append(trajectory)
     for row, replica in enumerate(replicas):
-        own = [t for t in view.trajectories if t.replica == replica]
+        own = by_replica[replica]
         starts = np.sort(np.array([t.start_ns for t in own], dtype=np.int64))
         ends = np.sort(np.array([t.end_ns for t in own], dtype=np.int64))
         counts[row] = np.searchsorted(starts, middles, "right") - np.searchsorted(

@@ -6,7 +6,7 @@ from longpole_server.read.pool import ClientPool, make_rows
 
 # A moment lies between two samples. The newest one has none after it yet: the power of the sample
 # before it tells what came since.
-_NEAR_NS = 3_000_000_000
+NEAR_NS = 3_000_000_000
 _NS_PER_S = 1e9
 # The primary key of `gpu_samples` begins with the ten minutes of a sample.
 _BUCKET_S = 600
@@ -59,16 +59,16 @@ def read_energy(
     parameters = {
         "gpus": list(gpu_uuids),
         "moments": sorted(set(moments_ns)),
-        "near_ns": _NEAR_NS,
+        "near_ns": NEAR_NS,
         "buckets_s": sorted(
             {
                 near_ns // _BUCKET_NS * _BUCKET_S
                 for moment_ns in moments_ns
-                for near_ns in (moment_ns - _NEAR_NS, moment_ns, moment_ns + _NEAR_NS)
+                for near_ns in (moment_ns - NEAR_NS, moment_ns, moment_ns + NEAR_NS)
             }
         ),
-        "first_ns": min(moments_ns) - _NEAR_NS,
-        "last_ns": max(moments_ns) + _NEAR_NS,
+        "first_ns": min(moments_ns) - NEAR_NS,
+        "last_ns": max(moments_ns) + NEAR_NS,
     }
     found: dict[tuple[str, int], float] = {}
     for uuid, moment, joules, watts, at_ns, next_joules, next_ns in make_rows(

@@ -12,6 +12,12 @@ SELECT * FROM gpu_latest FINAL
 WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
 ORDER BY host, gpu_index, gpu_uuid
 """
+_HOSTS = """
+SELECT host, toUnixTimestamp64Nano(max(gpu_latest.ts_ns)) FROM gpu_latest
+WHERE ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+GROUP BY host
+ORDER BY host
+"""
 # A row that ends before it begins takes back what was said before.
 _HELD = """
 SELECT * FROM run_gpus FINAL
@@ -143,6 +149,11 @@ def list_gpus(pool: ClientPool, since_ns: int) -> Sequence[GpuNow]:
         held_by = (holder.run_id, holder.role, holder.how) if holder else (None, None, None)
         gpus.append(GpuNow(**row, run_id=held_by[0], role=held_by[1], how=held_by[2]))
     return gpus
+
+
+def list_gpu_hosts(pool: ClientPool, since_ns: int) -> Mapping[str, int]:
+    """Return when each node with GPUs last sent a sample of one, since a time."""
+    return dict(make_rows(pool.query(_HOSTS, {"since_ns": since_ns})))
 
 
 def list_run_gpus(pool: ClientPool, run_id: str) -> Sequence[RunGpu]:

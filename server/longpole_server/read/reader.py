@@ -20,6 +20,7 @@ from longpole_server.read import (
     discovery,
     distributions,
     engines,
+    gpu_columns,
     gpu_energy,
     gpus,
     heatmap,
@@ -34,6 +35,7 @@ from longpole_server.read import (
 )
 from longpole_server.read.distributions import StepWindow
 from longpole_server.read.engines import EngineBin
+from longpole_server.read.gpu_columns import GpuColumns
 from longpole_server.read.gpus import GpuWork
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.runs import AttemptRow
@@ -267,6 +269,10 @@ class Reader:
         """Return the newest sample of each GPU seen since a time."""
         return gpus.list_gpus(self._pool, since_ns)
 
+    def list_gpu_hosts(self, since_ns: int) -> Mapping[str, int]:
+        """Return when each node with GPUs last sent a sample of one, since a time."""
+        return gpus.list_gpu_hosts(self._pool, since_ns)
+
     def list_nodes(self, since_ns: int) -> Sequence[NodeNow]:
         """Return the newest sample of each node that sent one since a time, by name."""
         return cluster.list_nodes(self._pool, since_ns)
@@ -293,6 +299,12 @@ class Reader:
         return gpus.list_gpu_work(
             self._pool, gpu_uuids, start_ns, end_ns, busy_activity, slowdown_mask
         )
+
+    def read_gpu_columns(
+        self, gpu_uuids: Sequence[str], start_ns: int, end_ns: int, max_samples: int
+    ) -> GpuColumns | None:
+        """Return all samples of some GPUs in a range, None if there are more than that."""
+        return gpu_columns.read_gpu_columns(self._pool, gpu_uuids, start_ns, end_ns, max_samples)
 
     def list_gpu_ranks(
         self, gpu_uuids: Sequence[str], start_ns: int, end_ns: int

@@ -62,7 +62,8 @@ class EnergyReader:
     def read_stages(self, step: Step, run_gpus: Sequence[RunGpu]) -> tuple[StageEnergy, ...]:
         """Return the energy of a step by stage and role; of an open one, of what has ended."""
         gpus = gpus_during(run_gpus, step)
-        joules = self._reader.read_energy([gpu.gpu_uuid for gpu in gpus], list_moments(step))
+        uuids = [gpu.gpu_uuid for gpu in gpus]
+        joules = self._facts.gpus.read_energy(uuids, list_moments(step))
         return self._fill(step, run_gpus, sum_energy(step, gpus, joules))
 
     def read_run(self, run_id: str, steps: Sequence[Step]) -> RunEnergy:

@@ -34,13 +34,8 @@ from longpole_server.service.engine_windows import (
     rollout_windows,
     summarise_engines,
 )
-from longpole_server.service.gpu_windows import (
-    BUSY_ACTIVITY,
-    SLOWDOWN_MASK,
-    WINDOW_FIELDS,
-    average_windows,
-    describe_gpus,
-)
+from longpole_server.service.gpu_windows import WINDOW_FIELDS, average_windows, describe_gpus
+from longpole_server.service.step_gpus import MAX_STEP_BINS, StepGpus
 
 # Bounds of what is kept of recent steps (a range and what step closing adds meanwhile), of what
 # is read of one.
@@ -49,7 +44,7 @@ _MAX_KEPT_STEPS = 64
 _MAX_KEPT_OLDER = 600
 _MAX_KEPT_SAMPLES = 200_000
 _MAX_STEP_SAMPLES = 100_000
-_MAX_WINDOW_BINS = 600
+_MAX_ENGINE_BINS = 600
 _SHORTEST_BIN_NS = 1_000_000_000
 # How far around the generation engines are looked at for what they hold at rest.
 _REST_NS = 30 * 10**9
@@ -76,6 +71,9 @@ class FactsReader:
     """Builds facts of runs and steps, and keeps those of recent steps. Thread-safe.
 
     Every method raises `StoreError` when the database fails.
+
+    Attributes:
+        gpus: What GPUs did in a step, from the samples that its facts were made of.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -84,6 +82,7 @@ class FactsReader:
         self._steps: OrderedDict[_StepKey, StepFacts] = OrderedDict()
         self._older: OrderedDict[_StepKey, StepFacts] = OrderedDict()
         self._baselines = BaselineReader(reader)
+        self.gpus = StepGpus(reader)
 
     def read_attempt(self, run_id: str, attempt: int) -> AttemptFacts:
         """Return what is known of an attempt; nothing is, when it was never announced."""
@@ -110,7 +109,14 @@ class FactsReader:
         spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
         if run_gpus is None:
             run_gpus = self._reader.list_run_gpus(step.run_id)
-        facts = self.build_step(step, scalars, self.read_columns(step), run_gpus, spans)
+        facts = self.build_step(
+            step,
+            scalars,
+            self.read_columns(step),
+            run_gpus,
+            spans,
+            has_engines=self._reader.has_engines(step.run_id, step.attempt),
+        )
         self._keep_read(facts)
         return facts
 
@@ -199,6 +205,7 @@ class FactsReader:
     ) -> StepFacts:
         """Put the facts of a closed step together; GPUs' and engines' samples are read here."""
         lanes = gpus_during(run_gpus, step)
+        self.gpus.hold(step, lanes)
         return StepFacts(
             step=step,
             scalars=scalars,
@@ -257,21 +264,14 @@ class FactsReader:
             return ()
         return average_windows(
             step,
-            self._reader.get_gpu_heatmaps(
-                lanes, WINDOW_FIELDS, step.start_ns, step.end_ns, _MAX_WINDOW_BINS
-            ),
+            self.gpus.get_heatmaps(lanes, WINDOW_FIELDS, step.start_ns, step.end_ns, MAX_STEP_BINS),
         )
 
     def _read_gpus(self, step: Step, lanes: Sequence[RunGpu]) -> tuple[GpuFacts, ...]:
         if step.end_ns is None or not lanes:
             return ()
         uuids = [lane.gpu_uuid for lane in lanes]
-        return describe_gpus(
-            lanes,
-            self._reader.list_gpu_work(
-                uuids, step.start_ns, step.end_ns, BUSY_ACTIVITY, SLOWDOWN_MASK
-            ),
-        )
+        return describe_gpus(lanes, self.gpus.list_work(uuids, step.start_ns, step.end_ns))
 
     def _read_object_stores(
         self, step: Step, lanes: Sequence[RunGpu], spans: Sequence[StageSpan]
@@ -291,7 +291,7 @@ class FactsReader:
         # Engines rest before and after they generate.
         start_ns = max(step.start_ns, windows[0][0] - _REST_NS)
         end_ns = max(windows[-1][1], min(step.end_ns or 0, windows[-1][1] + _REST_NS))
-        bin_ns = max(_SHORTEST_BIN_NS, -(-(end_ns - start_ns) // _MAX_WINDOW_BINS))
+        bin_ns = max(_SHORTEST_BIN_NS, -(-(end_ns - start_ns) // _MAX_ENGINE_BINS))
         bins = self._reader.list_engine_bins(
             step.run_id, step.attempt, ENGINE_SERIES, start_ns, end_ns, bin_ns
         )

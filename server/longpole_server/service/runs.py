@@ -231,17 +231,14 @@ class RunsReader:
                 process.seen_ns,
             )
         if digest.gpu_hosts:
-            newest: defaultdict[str, int] = defaultdict(int)
-            gpus = self._recent.ask(
-                ("gpus",),
+            seen = self._recent.ask(
+                ("GPU hosts",),
                 self._written(),
-                lambda: self._reader.list_gpus(self._now_ns() - _DAY_NS),
+                lambda: self._reader.list_gpu_hosts(self._now_ns() - _DAY_NS),
             )
-            for gpu in gpus:
-                if gpu.host in digest.gpu_hosts:
-                    newest[gpu.host] = max(newest[gpu.host], gpu.ts_ns)
-            for host, seen_ns in sorted(newest.items()):
-                yield Source("agent", host, None, None, seen_ns)
+            for host, seen_ns in seen.items():
+                if host in digest.gpu_hosts:
+                    yield Source("agent", host, None, None, seen_ns)
         if rows[-1].start.imported:
             yield Source("import", None, None, None, rows[-1].last_seen_ns)
 

@@ -64,6 +64,7 @@ from longpole_server.service.metric_columns import list_metrics, spell_names
 from longpole_server.service.paces import MAX_PACED_STEPS, PaceReader
 from longpole_server.service.ranges import check_range
 from longpole_server.service.runs import RunsReader
+from longpole_server.service.step_gpus import MAX_STEP_BINS
 from longpole_server.service.step_tables import StepTables, select
 from longpole_server.service.timeline import list_lanes, list_sync_phases
 
@@ -72,7 +73,6 @@ MAX_TRAJECTORIES = 10_001
 GPU_FIELDS = frozenset(metric.column for metric in GPU_METRICS)
 # Ranges up to this length are read as they are asked for.
 _SHORT_RANGE = 200
-_MAX_GAP_BINS = 600
 _MAX_SIBLINGS = 64
 _DAY_NS = 86_400 * 10**9
 
@@ -172,6 +172,7 @@ class StoreService:
         spans = self._reader.list_stage_spans(run_id, found.attempt, step)
         run_gpus = self._runs.list_run_gpus(run_id)
         gpus = gpus_during(run_gpus, found)
+        self._facts.gpus.hold(found, gpus)
         samples = self._facts.read_samples(found, run_gpus)
         usual = digest.usual.get(STEP_STAGE)
         long_tail, long_tail_reason = self._describe_tail(found)
@@ -357,7 +358,8 @@ class StoreService:
         _check_heatmap(field, start_ns, end_ns, max_bins)
         self._runs.list_attempts(run_id)
         lanes = gpus_between(self._runs.list_run_gpus(run_id), start_ns, end_ns)
-        return self._reader.get_gpu_heatmap(lanes, field, start_ns, end_ns, max_bins)
+        found = self._facts.gpus.get_heatmaps(lanes, (field,), start_ns, end_ns, max_bins)
+        return found[field]
 
     def get_engine_lanes(
         self, run_id: str, start_ns: int, end_ns: int, max_bins: int, attempt: int | None = None
@@ -441,10 +443,11 @@ class StoreService:
     def _find_gaps(self, step: Step, gpus: Sequence[RunGpu]) -> tuple[Gap, ...]:
         if step.end_ns is None or not gpus:
             return ()
-        heatmap = self._reader.get_gpu_heatmap(
-            gpus, "utilization_ratio", step.start_ns, step.end_ns, _MAX_GAP_BINS
+        field = "utilization_ratio"
+        heatmaps = self._facts.gpus.get_heatmaps(
+            gpus, (field,), step.start_ns, step.end_ns, MAX_STEP_BINS
         )
-        return find_gaps(step, heatmap)
+        return find_gaps(step, heatmaps[field])
 
     def _describe_run(self, step: Step) -> RunFacts:
         start = self._runs.get_start(step.run_id, step.attempt)
