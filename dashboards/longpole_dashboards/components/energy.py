@@ -1,16 +1,20 @@
-"""Energy as tables: joules by stage, and what a token costs."""
+"""Energy by stage: joules, and what a token costs, as tables show them."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dash import html
 from dash.development.base_component import Component
 
+from longpole.conventions import stages
 from longpole_dashboards.components.table import Column, Row, share_bar, table
-from longpole_dashboards.formats import ABSENT, format_energy, format_ratio
+from longpole_dashboards.formats import ABSENT, NS_PER_S, format_energy, format_ratio
 from longpole_dashboards.theme import stage_colour, stage_label
+from longpole_server.model.energy import StepEnergy
+from longpole_server.model.step import Step
 
 _COLUMNS = (
     Column("Stage"),
@@ -38,6 +42,35 @@ class StageCost:
     tokens: int | None
     is_estimated: bool = False
     label: str | None = None
+
+
+def sum_stages(found: Sequence[StepEnergy], steps: Mapping[int, Step]) -> list[StageCost]:
+    """Return what each stage took over several steps: over those that tell of all their stages."""
+    joules: defaultdict[str, float] = defaultdict(float)
+    gpu_seconds: defaultdict[str, float] = defaultdict(float)
+    whole = [each for each in found if all(part.energy_joules is not None for part in each.stages)]
+    tokens = [each.tokens_total for each in whole]
+    total = sum(count or 0 for count in tokens) if None not in tokens else None
+    for each in whole:
+        step = steps.get(each.step)
+        for part in each.stages:
+            joules[part.stage] += part.energy_joules or 0.0
+            seconds = 0.0 if step is None else stage_seconds(step, part.stage)
+            gpu_seconds[part.stage] += part.gpu_count * seconds
+    estimated = any(each.is_estimated for each in whole)
+    return [
+        StageCost(stage, taken, gpu_seconds[stage], total, estimated)
+        for stage, taken in joules.items()
+    ]
+
+
+def stage_seconds(step: Step, name: str) -> float:
+    """Return how long a stage, or what no stage accounts for, took of a step."""
+    if name == stages.UNATTRIBUTED:
+        return step.unattributed_s or 0.0
+    stage = step.stage(name)
+    windows = () if stage is None else stage.windows
+    return sum(end_ns - start_ns for start_ns, end_ns in windows) / NS_PER_S
 
 
 def energy_table(costs: Sequence[StageCost]) -> Component:

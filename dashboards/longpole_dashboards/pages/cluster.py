@@ -102,7 +102,12 @@ def layout(query: Query) -> Component:
             cluster_hardware.processes_panel(),
             panel(
                 "Store",
-                html.Div(id="cluster-storage"),
+                html.Div(
+                    id="cluster-storage",
+                    tabIndex=0,
+                    role="region",
+                    **attributes(aria_label="Tables of the store"),
+                ),
                 hint="Rows on disk, compressed; replaced versions count until they are merged.",
                 aside=html.Span(id="cluster-storage-aside"),
             ),

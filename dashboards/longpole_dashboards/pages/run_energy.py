@@ -3,31 +3,28 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
 from dash import html
 from dash.development.base_component import Component
 
-from longpole.conventions import stages
 from longpole_dashboards.addresses import RUN_PATH
 from longpole_dashboards.components.energy import (
-    StageCost,
     approximate,
     energy_facts,
     energy_table,
+    sum_stages,
 )
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import graph, panel
 from longpole_dashboards.figures.energy import energy_steps
 from longpole_dashboards.figures.template import message_figure
-from longpole_dashboards.formats import NS_PER_S, format_energy, format_whole
+from longpole_dashboards.formats import format_energy, format_whole
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.energy import RunEnergy, StepEnergy
-from longpole_server.model.step import Step
 
 GROUP = "run-energy"
 CHART = "run-energy-steps"
@@ -84,7 +81,7 @@ def _energy(reading: RunEnergyReading) -> tuple[object, ...]:
         words = "No step has ended yet." if energy is None else not_reported("energy", "Energy")
         return message_figure("", theme), {"display": "none"}, absent(words), None, absent(words)
     figure = energy_steps(known, axis=reading.axis, zone=reading.view.zone, theme=theme)
-    costs = _sum_stages(known, {step.step: step for step in reading.drawn})
+    costs = sum_stages(known, {step.step: step for step in reading.drawn})
     by_stage = (
         energy_table(costs) if costs else absent(not_reported("windows", "Energy of single stages"))
     )
@@ -109,33 +106,6 @@ def _say_run(energy: RunEnergy, known: Sequence[StepEnergy]) -> Component:
             watts = energy.energy_joules / energy.gpu_seconds
             facts.append((f"{format_whole(watts)} W", "mean of a GPU"))
     return energy_facts(facts)
-
-
-def _sum_stages(found: Sequence[StepEnergy], steps: dict[int, Step]) -> list[StageCost]:
-    joules: defaultdict[str, float] = defaultdict(float)
-    gpu_seconds: defaultdict[str, float] = defaultdict(float)
-    whole = [each for each in found if all(part.energy_joules is not None for part in each.stages)]
-    tokens = [each.tokens_total for each in whole]
-    total = sum(count or 0 for count in tokens) if None not in tokens else None
-    for each in whole:
-        for part in each.stages:
-            joules[part.stage] += part.energy_joules or 0.0
-            gpu_seconds[part.stage] += part.gpu_count * _seconds(steps.get(each.step), part.stage)
-    estimated = any(each.is_estimated for each in whole)
-    return [
-        StageCost(stage, taken, gpu_seconds[stage], total, estimated)
-        for stage, taken in joules.items()
-    ]
-
-
-def _seconds(step: Step | None, name: str) -> float:
-    if step is None:
-        return 0.0
-    if name == stages.UNATTRIBUTED:
-        return step.unattributed_s or 0.0
-    stage = step.stage(name)
-    windows = () if stage is None else stage.windows
-    return sum(end_ns - start_ns for start_ns, end_ns in windows) / NS_PER_S
 
 
 PANELS = PanelGroup[RunEnergyReading](

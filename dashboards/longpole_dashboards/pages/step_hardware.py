@@ -6,23 +6,22 @@
 from dash import html
 from dash.development.base_component import Component
 
-from longpole.conventions import stages
 from longpole_dashboards.addresses import STEP_PATH
 from longpole_dashboards.components.energy import (
     StageCost,
     approximate,
     energy_facts,
     energy_table,
+    stage_seconds,
 )
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.paces import gpu_paces, replica_paces
 from longpole_dashboards.components.panel import panel
-from longpole_dashboards.formats import NS_PER_S, format_energy
+from longpole_dashboards.formats import format_energy
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
 from longpole_dashboards.pages.step_reading import StepReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import stage_label
-from longpole_server.model.step import Step
 
 GROUP = "step-hardware"
 _SHOWN_GPUS, _SHOWN_REPLICAS = 8, 8
@@ -73,7 +72,7 @@ def _energy(reading: StepReading) -> tuple[object, ...]:
         StageCost(
             part.stage,
             part.energy_joules,
-            part.gpu_count * _seconds(step, part.stage),
+            part.gpu_count * stage_seconds(step, part.stage),
             step.tokens_total,
             part.is_estimated,
             f"{stage_label(part.stage)}, {part.role}" if len(roles) > 1 else None,
@@ -91,14 +90,6 @@ def _energy(reading: StepReading) -> tuple[object, ...]:
     if step.tokens_total and is_whole:
         facts.append((f"{total / step.tokens_total:.3g} J", "a token"))
     return ([energy_facts(facts), energy_table(costs)],)
-
-
-def _seconds(step: Step, name: str) -> float:
-    if name == stages.UNATTRIBUTED:
-        return step.unattributed_s or 0.0
-    stage = step.stage(name)
-    windows = () if stage is None else stage.windows
-    return sum(end_ns - start_ns for start_ns, end_ns in windows) / NS_PER_S
 
 
 PANELS = PanelGroup[StepReading](

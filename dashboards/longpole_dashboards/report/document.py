@@ -28,6 +28,8 @@ from longpole_dashboards.report.drawings import (
     draw_stage_bars,
     stage_legend,
 )
+from longpole_dashboards.report.hardware import list_energy, list_stragglers
+from longpole_dashboards.report.tables import code, section, table
 from longpole_dashboards.verdicts import verdict_title
 from longpole_server.model.alert import Alert
 from longpole_server.model.diagnosis import Diagnosis
@@ -73,6 +75,8 @@ def render_report(service: Service, run_id: str, zone: Zone, now_ns: int) -> str
         _next(diagnosis),
         _timelines(closed),
         _gpus(service, detail, zone),
+        list_stragglers(service, run_id),
+        list_energy(service, run_id, closed),
         _regressions(service, detail, run_id),
         _alerts(alerts, zone),
         _slowest(closed, zone),
@@ -126,7 +130,7 @@ def _verdict(diagnosis: Diagnosis) -> str:
     return (
         f'<div class="verdict"><span class="dim">{over}</span>'
         f"<strong>{escape(verdict_title(diagnosis.verdict))}</strong>"
-        f'<p>{_code(diagnosis.summary)}</p><p class="dim">{escape(gain)}</p></div>'
+        f'<p>{code(diagnosis.summary)}</p><p class="dim">{escape(gain)}</p></div>'
     )
 
 
@@ -144,21 +148,21 @@ def _evidence(diagnosis: Diagnosis) -> str:
         )
         for row in diagnosis.evidence
     ]
-    return _section("Evidence", _table(("", "what", "measured", "value", "against"), rows, (3,)))
+    return section("Evidence", table(("", "what", "measured", "value", "against"), rows, (3,)))
 
 
 def _next(diagnosis: Diagnosis) -> str:
     looks = "".join(
-        f"<li>{_code(look.text)} {_code(' '.join(f'`{key}`' for key in look.keys))}</li>"
+        f"<li>{code(look.text)} {code(' '.join(f'`{key}`' for key in look.keys))}</li>"
         for look in diagnosis.next
     )
     seen = "".join(
-        f"<li><b>{escape(found.severity)}</b> {_code(found.summary)} "
+        f"<li><b>{escape(found.severity)}</b> {code(found.summary)} "
         f"<code>{escape(found.code)}</code></li>"
         for found in (*diagnosis.findings, *diagnosis.data_quality)
     )
-    return (_section("What to look at next", f"<ol>{looks}</ol>") if looks else "") + (
-        _section("Also seen", f"<ul>{seen}</ul>") if seen else ""
+    return (section("What to look at next", f"<ol>{looks}</ol>") if looks else "") + (
+        section("Also seen", f"<ul>{seen}</ul>") if seen else ""
     )
 
 
@@ -177,8 +181,8 @@ def _timelines(closed: Sequence[Step]) -> str:
     )
     stacked = draw_stage_bars(bars)
     if not stacked:
-        return _section("How it went", f"<p>{escape(not_reported('stages'))}</p>{drawn}")
-    return _section(
+        return section("How it went", f"<p>{escape(not_reported('stages'))}</p>{drawn}")
+    return section(
         "How it went", f"<h3>Stage shares</h3><div>{stage_legend(bars)}</div>{stacked}{drawn}"
     )
 
@@ -202,7 +206,7 @@ def _gpus(service: Service, detail: RunDetail, zone: Zone) -> str:
     span_ns = (run.started_ns, max(run.last_seen_ns, run.started_ns + 1_000_000_000))
     heatmap = read_heatmap(service, run.run_id, "sm_active_ratio", span_ns, _MAX_HEAT_BINS)
     if not heatmap.lanes:
-        return _section("GPUs", f"<p>{escape(not_reported('gpus'))}</p>")
+        return section("GPUs", f"<p>{escape(not_reported('gpus'))}</p>")
     values, size = fold_rows(heatmap.values, _MAX_HEAT_ROWS, kept_extreme(heatmap.field))
     label = FIELD_LABELS.get(heatmap.field, heatmap.field)
     top = 1.0 if heatmap.field.endswith("_ratio") else float(np.nanmax(values, initial=1.0))
@@ -212,7 +216,7 @@ def _gpus(service: Service, detail: RunDetail, zone: Zone) -> str:
         f"from {zone.format_moment(span_ns[0])} to {zone.format_moment(span_ns[1])}; "
         "light: nothing, dark: full."
     )
-    return _section("GPUs", f'<p class="dim">{escape(words)}</p>{draw_heat(values, top, words)}')
+    return section("GPUs", f'<p class="dim">{escape(words)}</p>{draw_heat(values, top, words)}')
 
 
 def _regressions(service: Service, detail: RunDetail, run_id: str) -> str:
@@ -221,7 +225,7 @@ def _regressions(service: Service, detail: RunDetail, run_id: str) -> str:
         for change in service.list_verdict_changes(run_id)
         if change.previous is not None
     ]
-    parts = [_table(("from step", "before", "after"), changes, ())] if changes else []
+    parts = [table(("from step", "before", "after"), changes, ())] if changes else []
     newest, first = last_and_first_steps(detail.summary)
     if newest != first:
         found = service.compare(run_id, run_id, StepRange(*newest), StepRange(*first))
@@ -245,8 +249,8 @@ def _regressions(service: Service, detail: RunDetail, run_id: str) -> str:
                 )
                 for part in rank_parts(change.parts)[:_SHOWN_PARTS]
             ]
-            parts.append(_table(("part", "before", "after", "throughput"), rows, (1, 2, 3)))
-    return _section("What changed", "".join(parts) or "<p>Nothing that lasted.</p>")
+            parts.append(table(("part", "before", "after", "throughput"), rows, (1, 2, 3)))
+    return section("What changed", "".join(parts) or "<p>Nothing that lasted.</p>")
 
 
 def _alerts(alerts: Sequence[Alert], zone: Zone) -> str:
@@ -262,9 +266,9 @@ def _alerts(alerts: Sequence[Alert], zone: Zone) -> str:
         for alert in alerts[:_SHOWN_ALERTS]
     ]
     if not rows:
-        return _section("Alerts", "<p>None is open, and none was over lately.</p>")
+        return section("Alerts", "<p>None is open, and none was over lately.</p>")
     head = ("since", "state", "severity", "rule", "in words", "step")
-    return _section("Alerts", _table(head, rows, (5,)))
+    return section("Alerts", table(head, rows, (5,)))
 
 
 def _slowest(closed: Sequence[Step], zone: Zone) -> str:
@@ -282,7 +286,7 @@ def _slowest(closed: Sequence[Step], zone: Zone) -> str:
         for step in chosen
     ]
     head = ("step", "started", "took", "unattributed", "waited for")
-    return _section("Slowest steps", _table(head, rows, (0, 2, 3))) if rows else ""
+    return section("Slowest steps", table(head, rows, (0, 2, 3))) if rows else ""
 
 
 def _description(detail: RunDetail, zone: Zone) -> str:
@@ -296,33 +300,6 @@ def _description(detail: RunDetail, zone: Zone) -> str:
         for a in detail.attempts
     ]
     config = [(key, str(value)) for key, value in sorted(detail.config.items())]
-    return _section("Attempts", _table(("attempt", "steps", "ended", "started"), attempts, ())) + (
-        _section("Configuration", _table(("key", "value"), config, ())) if config else ""
-    )
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{body}</section>"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
-    """Return a table of plain text; columns in `numbers` stand to the right."""
-    if not rows:
-        return '<p class="dim">None.</p>'
-    side = ['class="n"' if at in numbers else "" for at in range(len(head))]
-    heading = "".join(f"<th {side[at]}>{escape(name)}</th>" for at, name in enumerate(head))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td {side[at]}>{escape(cell)}</td>" for at, cell in enumerate(row))
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _code(text: str) -> str:
-    """Return text in which what stands between backticks is set as code."""
-    return "".join(
-        f"<code>{escape(part)}</code>" if index % 2 else escape(part)
-        for index, part in enumerate(text.split("`"))
+    return section("Attempts", table(("attempt", "steps", "ended", "started"), attempts, ())) + (
+        section("Configuration", table(("key", "value"), config, ())) if config else ""
     )

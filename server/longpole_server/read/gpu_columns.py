@@ -207,7 +207,7 @@ def read_gpu_columns(
     if table.num_rows > max_samples:
         return None
     names = table["gpu_uuid"].combine_chunks().dictionary_encode()
-    of_code = np.array([known[name] for name in names.dictionary.to_pylist()], dtype=np.int64)
+    of_code = np.array([known[str(name)] for name in names.dictionary.to_pylist()], dtype=np.int64)
     return GpuColumns(
         gpu_uuids=known,
         start_ns=start_ns,

@@ -223,8 +223,7 @@ class Reader:
 
         Of the samples of a step and of those of unknown step; those without tools are left out.
         """
-        found = trajectories.list_main_tools(self._pool, run_id, attempt, step)
-        return {main.trajectory_id: main.tool for main in found}
+        return trajectories.list_main_tools(self._pool, run_id, attempt, step)
 
     def list_group(
         self, run_id: str, attempt: int, step: int, group_id: str

@@ -1,11 +1,11 @@
 """Samples of a step, and where one sample's time went."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from longpole_server.model.records import UNKNOWN_STEP
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
-from longpole_server.read.pool import ClientPool, make_records
+from longpole_server.read.pool import ClientPool, make_records, make_rows
 
 # A sample of unknown step belongs to the step whose window holds its end.
 _OF_STEP = """
@@ -160,18 +160,10 @@ def list_parts_of(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class MainTool:
-    """The tool that a sample spent most time in."""
-
-    trajectory_id: str
-    tool: str
-
-
-def list_main_tools(pool: ClientPool, run_id: str, attempt: int, step: int) -> Sequence[MainTool]:
+def list_main_tools(pool: ClientPool, run_id: str, attempt: int, step: int) -> Mapping[str, str]:
     """Return the tool that each sample of a step, or of no known one, spent most time in."""
     parameters = {"run_id": run_id, "attempt": attempt, "step": step, "unknown": UNKNOWN_STEP}
-    return pool.select(MainTool, _MAIN_TOOLS, parameters)
+    return dict(make_rows(pool.query(_MAIN_TOOLS, parameters)))
 
 
 def list_group(

@@ -90,3 +90,21 @@ def test_a_run_that_has_just_begun_has_a_report() -> None:
 def test_there_is_no_report_of_no_run() -> None:
     with pytest.raises(NotFoundError):
         render(FakeService(NOW_NS), "nobody")
+
+
+def test_it_says_who_was_slow_and_what_the_run_took_in_energy() -> None:
+    text = render(FakeService(NOW_NS), LIVE_RUN)
+    slow, energy = text.index("<h2>Stragglers</h2>"), text.index("<h2>Energy</h2>")
+    assert text.index("<h2>GPUs</h2>") < slow < energy < text.index("<h2>What changed</h2>")
+    assert re.search(r" · GPU \d</td>", text[slow:energy])
+    assert "<h3>Replicas</h3>" in text[slow:energy]
+    assert " J a token" in text[energy:]
+    assert "Wh in the whole run" in text[energy:]
+    assert "<th >stage</th>" in text[energy:]
+
+
+def test_a_run_without_hardware_says_which_source_would_tell() -> None:
+    text = render(FakeService(NOW_NS), BARE_RUN)
+    slow, energy = text.index("<h2>Stragglers</h2>"), text.index("<h2>Energy</h2>")
+    assert "<table" not in text[slow:energy]
+    assert "<table" not in text[energy : text.index("</section>", energy)]

@@ -14,7 +14,7 @@ NS = 10**9
 BASE = 1_700_000_000 * NS
 SLOWDOWNS = (None, 0, 1, 8, SLOWDOWN_MASK)
 LANES = [
-    RunGpu("run", 1, f"step-node-{gpu // 2}", f"GPU-step-{gpu}", gpu % 2, "actor", 0, None, "nvml")
+    RunGpu("run", 1, f"step-node-{gpu // 2}", f"GPU-step-{gpu}", gpu % 2, "actor", 0, None, "pid")
     for gpu in range(5)
 ]
 UUIDS = [lane.gpu_uuid for lane in LANES]
