@@ -44,6 +44,9 @@ EMBEDDED_OPTIONS: Mapping[str, int] = {
     "background_fetches_pool_size": 1,
 }
 
+# Of every connection: hours begin where UTC's do, in whatever zone this machine or the database is.
+_ZONE: Mapping[str, Setting] = {"session_timezone": "UTC"}
+
 # An insert is one block with one token, so that a retry is recognised, also behind the
 # materialised views. Data with wild times may touch any number of partitions.
 WRITE_SETTINGS: Mapping[str, Setting] = {
@@ -234,7 +237,10 @@ class Connector:
         """Open a connection to no database in particular. Raises as `connect`."""
         with translating("opening"):
             driver = _open_driver(
-                self._config, {**self._settings, **settings}, self._sockets, answer_timeout_s
+                self._config,
+                {**_ZONE, **self._settings, **settings},
+                self._sockets,
+                answer_timeout_s,
             )
             return Client(driver, is_embedded=self._config.url is None)
 

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,27 @@ def test_the_engine_takes_its_options(opened: OpenedStore) -> None:
     )
     values = {row["name"]: row["value"] for row in answer.to_pylist()}
     assert values == {**EMBEDDED_OPTIONS, "max_server_memory_usage": 3 << 30}
+
+
+def test_hours_begin_where_utcs_do_wherever_the_machine_is(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from longpole_server.store import StoreConfig, open_store\n"
+        "store = open_store(StoreConfig(directory=Path(sys.argv[1])))\n"
+        "client = store.new_reader_client()\n"
+        "sql = 'SELECT toUnixTimestamp(toStartOfHour(fromUnixTimestamp64Nano(1)))'\n"
+        "print(client.query(sql).column(0)[0])\n"
+        "client.close(); store.close()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "store")],
+        # Half an hour off, as India is.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TZ": "Asia/Kolkata"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "0\n"
 
 
 def test_a_reader_has_its_limits(opened: OpenedStore) -> None:
