@@ -58,8 +58,8 @@ def test_hours_begin_where_utcs_do_wherever_the_machine_is(tmp_path: Path) -> No
         "from longpole_server.store import StoreConfig, open_store\n"
         "store = open_store(StoreConfig(directory=Path(sys.argv[1])))\n"
         "client = store.new_reader_client()\n"
-        "sql = 'SELECT toUnixTimestamp(toStartOfHour(fromUnixTimestamp64Nano(1)))'\n"
-        "print(client.query(sql).column(0)[0])\n"
+        "hour = 'toStartOfHour(fromUnixTimestamp64Nano(1800000000000000001))'\n"
+        "print(client.query(f'SELECT toUnixTimestamp({hour})').column(0)[0])\n"
         "client.close(); store.close()\n"
     )
     done = subprocess.run(
@@ -70,7 +70,7 @@ def test_hours_begin_where_utcs_do_wherever_the_machine_is(tmp_path: Path) -> No
         text=True,
         check=True,
     )
-    assert done.stdout == "0\n"
+    assert done.stdout == "1800000000\n"
 
 
 def test_a_reader_has_its_limits(opened: OpenedStore) -> None:
