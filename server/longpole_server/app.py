@@ -257,7 +257,9 @@ def _build(
             max_import_bytes=config.max_import_bytes,
             sql_routes=parts.sql_routes,
             storage=parts.storage,
-            transfer=RunTransfer(parts.pool, parts.arrivals, on_arrived),
+            transfer=RunTransfer(
+                parts.pool, parts.arrivals, alert_desk.evaluator.note_arrival, on_arrived
+            ),
         )
     )
     _mount_dashboards(api, service)

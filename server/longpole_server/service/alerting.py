@@ -125,6 +125,8 @@ class AlertEvaluator:
         # By run: attempt and the newest step that was judged.
         self._judged: dict[str, tuple[int, int]] = {}
         self._dropped: deque[tuple[float, int]] = deque()
+        # By run: when its newest rows came from another server.
+        self._arrived_ns: dict[str, int] = {}
         # By node: its newest data, and when that was first seen, on this server's clock.
         self._heard: dict[str, tuple[int, int]] = {}
         self._is_failing = False
@@ -157,6 +159,10 @@ class AlertEvaluator:
             self._thread.join(timeout_s)
             self._thread = None
         self._book.flush()
+
+    def note_arrival(self, run_id: str) -> None:
+        """Take a run that came from another server for history until a sender speaks of it here."""
+        self._arrived_ns[run_id] = self._now_ns()
 
     def process(self) -> None:
         """Do what is due now. The thread calls it; tests may call it without a thread."""
@@ -217,7 +223,7 @@ class AlertEvaluator:
 
     def _judge_steps(self, run_id: str) -> int:
         row = self._runs.list_attempts(run_id)[-1]
-        if row.start.imported:
+        if row.start.imported or self._is_history(run_id, row.last_seen_ns):
             return 0
         kept = self._histories.update_steps(run_id, row.start.attempt)
         points = kept.points
@@ -251,7 +257,11 @@ class AlertEvaluator:
         if own.up_s < self._grace_s:
             return 0
         now_ns = self._now_ns()
-        summaries = [run for run in self._runs.list_summaries() if run.state != "imported"]
+        summaries = [
+            run
+            for run in self._runs.list_summaries()
+            if run.state != "imported" and not self._is_history(run.run_id, run.last_seen_ns)
+        ]
         num_events = self._judge_server(own)
         alive = [run for run in summaries if run.state in _ALIVE]
         hardware = self._histories.read_hardware(now_ns) if alive else None
@@ -266,6 +276,9 @@ class AlertEvaluator:
             elif self._book.has_open(run.run_id) or now_ns - run.last_seen_ns < LATE_NS:
                 num_events += self._guard(lambda run=run: self._judge_over(run, now_ns))
         return num_events
+
+    def _is_history(self, run_id: str, last_seen_ns: int) -> bool:
+        return last_seen_ns <= self._arrived_ns.get(run_id, last_seen_ns - 1)
 
     def _note_heard(self, hardware: Hardware, now_ns: int) -> None:
         """Note whose data is newer than at the last look: whatever a node's clock says."""

@@ -20,11 +20,13 @@ class RunTransfer:
     Attributes:
         pool: Connections to read by; their owner closes them.
         arrivals: Stores what comes.
+        on_arriving: Told of a run before any of its tables is stored.
         on_arrived: Told of a run once its last table is there.
     """
 
     pool: ClientPool
     arrivals: Arrivals
+    on_arriving: Callable[[str], None]
     on_arrived: Callable[[str], None]
 
     def list_slices(self, run_id: str) -> list[Slice]:
@@ -58,6 +60,7 @@ class RunTransfer:
         check_run_id(run_id)
         if table not in RUN_TABLES:
             raise BadRequestError(f"{table!r} is no table of a run")
+        self.on_arriving(run_id)
         num_new = self.arrivals.store(table, file, run_id)
         if table == _LAST:
             self.on_arrived(run_id)

@@ -89,6 +89,22 @@ def test_imported_runs_never_page(bench: ServiceBench, run_id: str):
     assert [alert.rule for alert in bench.service.alerts.replay(run_id)] == ["loss.nan"]
 
 
+def test_a_run_that_comes_from_another_server_pages_only_once_it_is_trained_here(
+    bench: ServiceBench, run_id: str
+):
+    run = RunScript(run_id)
+    bench.write(run.start())
+    train(bench, run, [0.1, NAN])
+    bench.clock.seconds = 60.0
+    bench.alert_desk.evaluator.note_arrival(run_id)
+    assert judge(bench, run_id) == []
+    assert judge(bench, run_id, 300.0) == []
+    resumed = RunScript(run_id, attempt=2, begin_ns=run.at(310.0), pid=4_001)
+    bench.write(resumed.start())
+    train(bench, resumed, [NAN])
+    assert states(judge(bench, run_id, 330.0)) == [("loss.nan", "firing")]
+
+
 def test_a_finished_run_is_not_stalled_and_its_alerts_end(bench: ServiceBench, run_id: str):
     run = RunScript(run_id)
     bench.write(run.start())
