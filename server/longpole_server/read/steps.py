@@ -19,7 +19,7 @@ ORDER BY step, attempt DESC
 LIMIT 1 BY step
 """
 _RANGE = """
-SELECT * EXCEPT (version, diagnosis), toInt64(version) AS edition FROM steps FINAL
+SELECT * EXCEPT (version, diagnosis) FROM steps FINAL
 WHERE run_id = {run_id:String} AND step BETWEEN {first:Int64} AND {last:Int64}
 ORDER BY step, attempt DESC
 LIMIT 1 BY step
@@ -102,16 +102,12 @@ def list_steps(
     }
 
     def read(missing: Sequence[Edition]) -> Mapping[Edition, Step]:
-        numbers = [number for _, number, _ in missing]
-        span = {"run_id": run_id, "first": min(numbers), "last": max(numbers)}
+        # A step that was written anew since is remembered under its earlier edition: it is read
+        # once more the next time, and not left out now.
+        wanted = {number: (attempt, number, edition) for attempt, number, edition in missing}
+        span = {"run_id": run_id, "first": min(wanted), "last": max(wanted)}
         rows = make_records(pool.query(_RANGE, span))
-        wanted = set(missing)
-        editions = [(row["attempt"], row["step"], row.pop("edition")) for row in rows]
-        return {
-            edition: read_step(row)
-            for edition, row in zip(editions, rows, strict=True)
-            if edition in wanted
-        }
+        return {wanted[row["step"]]: read_step(row) for row in rows if row["step"] in wanted}
 
     editions = make_rows(pool.query(_EDITIONS, parameters))
     return memory.recall(run_id, editions, read)

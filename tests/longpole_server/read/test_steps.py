@@ -1,8 +1,15 @@
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
+
+import pyarrow as pa
 
 from longpole_server.analysis.step_table import StepTable
 from longpole_server.model.records import MetricPoint, Records, StageSpan
 from longpole_server.model.step import ClosedBy, Note, OutsideStage, StageTime, Step
+from longpole_server.read.pool import ClientPool
+from longpole_server.read.step_memory import StepMemory
+from longpole_server.read.steps import list_steps
 from support.store_opening import OpenedStore
 from support.store_records import BASE_NS, SECOND_NS
 
@@ -216,3 +223,28 @@ def test_windows_of_many_steps(opened: OpenedStore) -> None:
     assert found == {(1, 3): [spans[2]], (1, 1): [spans[0]], (2, 1): []}
     assert not opened.reader.has_samples(run_id, 1)
     assert not opened.reader.has_engines(run_id, 1)
+
+
+class Interrupted(ClientPool):
+    """Connections between whose first and second query a step is written anew."""
+
+    def __init__(self, opened: OpenedStore, step: Step) -> None:
+        super().__init__(opened.store.new_reader_client, 1)
+        self._opened, self._step, self._num_queries = opened, step, 0
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        self._num_queries += 1
+        if self._num_queries == 2:
+            write(self._opened, self._step, version=2)
+        return super().query(sql, parameters)
+
+
+def test_a_step_that_is_derived_anew_meanwhile_is_not_left_out(opened: OpenedStore) -> None:
+    steps = [make_step("interrupted", 1, number) for number in (1, 2, 3)]
+    write(opened, *steps)
+    steps[1] = make_step("interrupted", 1, 2, seconds=31.0)
+    memory = StepMemory()
+    with closing(Interrupted(opened, steps[1])) as pool:
+        assert list_steps(pool, memory, "interrupted", None, None) == steps
+        # It is not taken for the edition before it.
+        assert list_steps(pool, memory, "interrupted", None, None) == steps

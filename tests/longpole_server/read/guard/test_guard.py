@@ -307,6 +307,25 @@ def test_a_parameter_cannot_name_what_the_query_may_not(queries: FreeQueries):
         "SELECT initializeAggregation('no such aggregate', file('$secret'))",
         "SELECT `a\nFunction file (children 0)`",
         "SELECT 1 AS `a\n  Literal 1`, file('$secret')",
+        "FROM file('$secret', 'LineAsString') SELECT *",
+        "((SELECT 1) UNION ALL (SELECT file('$secret')))",
+        "SELECT * FROM steps, file('$secret', 'LineAsString')",
+        "SELECT * FROM (SELECT 1) AS a PASTE JOIN file('$secret', 'LineAsString') AS b",
+        "SELECT DISTINCT ON (file('$secret')) 1",
+        "SELECT number FROM numbers(3) ORDER BY 1 WITH FILL INTERPOLATE(number AS file('$secret'))",
+        "SELECT number FROM numbers(3) LIMIT 1 OFFSET length(file('$secret'))",
+        "SELECT arrayFold((a, x) -> file(x), ['$secret'], '')",
+        "SELECT f\\u0069le('$secret')",
+        "SELECT 1 # a comment\n, file('$secret')",
+        "SELECT 1 INTO/**/OUTFILE/**/'$out'",
+        "SELECT 1 INTO OUTFILE '$out' AND STDOUT FORMAT TSV",
+        "SELECT 1 SETTINGS readonly = 0 FORMAT TSV",
+        "SELECT t.* FROM system.tables AS t",
+        "SELECT tuple(*) FROM system.databases",
+        "SELECT count() FROM system.tables WHERE arrayExists(p -> p LIKE '/%', data_paths)",
+        "SELECT 1 UNION DISTINCT SELECT query FROM system.processes",
+        "SHOW COLUMNS FROM system.processes",
+        "EXECUTE AS default SELECT 1",
     ],
 )
 def test_what_does_more_than_read_is_refused(
@@ -422,3 +441,35 @@ def test_no_text_reads_a_file_writes_or_stays(
     assert not out.exists()
     assert count_run_ends(client) == 0
     assert ask(queries, "SELECT 7") == "7\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT * FROM {x:Identifier}", "system.processes"),
+        ("SELECT * FROM system.{x:Identifier}", "processes"),
+        ("SELECT {x:Identifier} FROM system.tables", "data_paths"),
+        ("SELECT 1 IN {x:Identifier}", "system.processes"),
+        ("SELECT {x:Identifier}('$secret')", "file"),
+        ("SELECT arrayMap({x:Identifier}, ['$secret'])", "file"),
+        ("DESCRIBE TABLE {x:Identifier}", "system.processes"),
+        ("SHOW CREATE TABLE {x:Identifier}", "system.processes"),
+        ("SELECT {x:Array(String)}[1]", "['a'] || [file('$secret')]"),
+        ("SELECT {x:Int64}", "1, file('$secret')"),
+    ],
+)
+def test_values_of_placeholders_open_nothing(
+    queries: FreeQueries, secret: Path, sql: str, value: str
+) -> None:
+    with pytest.raises((QueryRefusedError, StoreError)) as caught:
+        ask(queries, sql.replace("$secret", str(secret)), x=value.replace("$secret", str(secret)))
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["DEFAULT", "ALIAS", "MATERIALIZED", "EPHEMERAL"])
+def test_what_columns_of_values_are_made_of_is_not_computed(
+    queries: FreeQueries, secret: Path, kind: str
+) -> None:
+    sql = f"SELECT b FROM values('a String, b String {kind} file(''{secret}'')', ('x'))"
+    with pytest.raises((QueryRefusedError, StoreError)):
+        ask(queries, sql)
