@@ -45,7 +45,7 @@ def _gpus(gpus: Sequence[GpuStanding]) -> str:
             f"{gpu.host} · GPU {gpu.gpu_index}",
             ABSENT if gpu.rank is None else str(gpu.rank),
             gpu.role or ABSENT,
-            format_ratio(gpu.of_best_ratio),
+            _of_best(gpu),
             ABSENT if gpu.sm_clock_hz is None else f"{format_whole(gpu.sm_clock_hz / _MHZ)} MHz",
             ", ".join(gpu.reasons) or ("low clock" if gpu.is_straggler else ABSENT),
             f"{gpu.num_slow} of {gpu.num_steps}",
@@ -60,7 +60,7 @@ def _replicas(replicas: Sequence[ReplicaStanding]) -> str:
     rows = [
         (
             replica.replica,
-            format_ratio(replica.of_best_ratio),
+            _of_best(replica),
             f"{replica.seconds_per_token * 1e3:.3g} ms",
             format_whole(replica.num_samples),
             f"{replica.num_slow} of {replica.num_steps}",
@@ -69,6 +69,11 @@ def _replicas(replicas: Sequence[ReplicaStanding]) -> str:
     ]
     head = ("replica", "of the best", "a token", "samples", "slow in")
     return f"<h3>Replicas</h3>{table(head, rows, (1, 2, 3, 4))}" if rows else ""
+
+
+def _of_best(score: GpuStanding | ReplicaStanding) -> str:
+    sign = "▲ " if score.is_straggler else ""
+    return f"{sign}{format_ratio(score.of_best_ratio)}"
 
 
 def list_energy(service: Service, run_id: str, closed: Sequence[Step]) -> str:

@@ -98,6 +98,7 @@ def test_it_says_who_was_slow_and_what_the_run_took_in_energy() -> None:
     assert text.index("<h2>GPUs</h2>") < slow < energy < text.index("<h2>What changed</h2>")
     assert re.search(r" · GPU \d</td>", text[slow:energy])
     assert "<h3>Replicas</h3>" in text[slow:energy]
+    assert text[slow:energy].count(">▲ ") == 2
     assert " J a token" in text[energy:]
     assert "Wh in the whole run" in text[energy:]
     assert "<th >stage</th>" in text[energy:]
