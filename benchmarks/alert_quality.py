@@ -7,7 +7,8 @@ Leaks and their look-alikes pass through the engines' own series, once with floo
 (`leak/`) and once from engines that serve requests one by one (`field/`). Health, staleness and
 pace pass through what trainers log, in two sets that share nothing but the rules (`health/`,
 `field_health/`); odd runs (`odd/`) have bursts, gaps, other scales, many replicas; leaks and lags
-of other shapes are seen by other scrapers (`foreign/`). Each seed draws
+of other shapes are seen by other scrapers (`foreign/`); GPUs, nodes, the server and stalls are
+looked at every half minute (`hardware/`). Each seed draws
 every case anew, noise and all. Prints recall, delay in steps and false alarms a day by case and
 rule. Exits with 1 when a target is missed: recall 0.95, no
 false alarm on a benign run, and a leak that fills the pool in 200 steps told before a quarter of
@@ -47,6 +48,7 @@ from longpole_server.alerts.rule import Rule
 from support.alert_field_cases import FIELD_CASES
 from support.alert_field_health import FIELD_HEALTH_CASES
 from support.alert_foreign_cases import FOREIGN_CASES
+from support.alert_hardware_cases import HARDWARE_CASES
 from support.alert_health_cases import ADVANTAGES, ENTROPY, GRAD, HEALTH_CASES, KL, LOSS, REWARD
 from support.alert_labels import Labelled, Outcome, compare_firings, judge_labelled
 from support.alert_leak_cases import LEAK_CASES
@@ -59,6 +61,7 @@ CASES = {
     **{f"field_health/{name}": case for name, case in FIELD_HEALTH_CASES.items()},
     **{f"odd/{name}": case for name, case in ODD_CASES.items()},
     **{f"foreign/{name}": case for name, case in FOREIGN_CASES.items()},
+    **{f"hardware/{name}": case for name, case in HARDWARE_CASES.items()},
 }
 # Of engines alone: all but leaks is judged by other cases.
 ENGINE_CASES = frozenset(
@@ -159,7 +162,8 @@ def choose_rules(name: str) -> list[Rule]:
     """Return the rules that a case is judged by: all that read what it holds."""
     if name.startswith(("leak/", "field/")) or name in ENGINE_CASES:
         return [rule for rule in BUILT_IN_RULES if rule.rule_id == "kv.leak"]
-    return [rule for rule in BUILT_IN_RULES if rule.trigger == "step"]
+    trigger = "time" if name.startswith("hardware/") else "step"
+    return [rule for rule in BUILT_IN_RULES if rule.trigger == trigger]
 
 
 def judge_case(name: str, seeds: Sequence[int]) -> list[Result]:

@@ -321,6 +321,12 @@ def settles_slowly(rng: Rng) -> Labelled:
     return _benign(rng, settling, settling)
 
 
+def cache_saturates(rng: Rng) -> Labelled:
+    """Resident pages climb ever slower to what the tasks share, for some dozens of steps."""
+    height, tau = float(rng.uniform(0.2, 0.6)), float(rng.uniform(5, 14))
+    return _benign(rng, _Replica(lambda at: 0.01 + height * (1 - math.exp(-at / tau))))
+
+
 def breathes_with_tasks(rng: Rng) -> Labelled:
     """What stays follows the tasks up and down, in waves of a dozen steps or more."""
     height, period = float(rng.uniform(0.03, 0.12)), float(rng.uniform(10, 28))
@@ -440,6 +446,22 @@ def lag_warms_up(rng: Rng) -> Labelled:
     return _lagging(rng, np.floor(largest * rise), mean * rise, _name(rng), staleness_bound=bound)
 
 
+def lag_swings(rng: Rng) -> Labelled:
+    """Long and short tasks take turns: the lag swings between nothing and its bound."""
+    bound, turn = float(rng.choice([4, 8])), np.arange(120) / float(rng.uniform(4, 10))
+    wave = 0.5 + 0.45 * np.sin(turn)
+    mean = np.maximum(0.0, 0.6 * bound * wave + rng.normal(0, 0.04, 120) * bound)
+    return _lagging(rng, np.ceil(bound * wave), mean, _name(rng), staleness_bound=bound)
+
+
+def lag_fills_slowly(rng: Rng) -> Labelled:
+    """Queues take some dozens of steps to fill, and then the lag is what it is."""
+    bound, climb = 5.0, np.minimum(1.0, np.arange(120) / float(rng.uniform(15, 40)))
+    mean = np.maximum(0.0, 2.8 * climb + rng.normal(0, 0.12, 120))
+    largest = np.minimum(bound, np.ceil(mean + 0.5))
+    return _lagging(rng, largest, mean, _name(rng), staleness_bound=bound)
+
+
 def lag_of_one_step_off(rng: Rng) -> Labelled:
     """Lag one, by design, from the second step on."""
     ones = np.concatenate([[0.0], np.ones(119)])
@@ -549,6 +571,7 @@ FOREIGN_CASES: Mapping[str, Callable[[Rng], Labelled]] = {
         nothing_wrong,
         wanders,
         settles_slowly,
+        cache_saturates,
         breathes_with_tasks,
         host_cache_of_files,
         pool_of_any_size,
@@ -556,6 +579,8 @@ FOREIGN_CASES: Mapping[str, Callable[[Rng], Labelled]] = {
         longer_contexts,
         lag_within_bounds,
         lag_warms_up,
+        lag_swings,
+        lag_fills_slowly,
         lag_of_one_step_off,
         lag_held_at_bound,
         lag_drifts,

@@ -1,14 +1,23 @@
 """Runs whose truth is known, and what the rules made of them."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from longpole_server.alerts.book import AlertBook
-from longpole_server.alerts.history import RunContext, StepPoint
+from longpole_server.alerts.evaluation import evaluate
+from longpole_server.alerts.history import (
+    HardwareMinute,
+    History,
+    Moment,
+    OwnState,
+    RunContext,
+    StepPoint,
+)
 from longpole_server.alerts.replay import replay
 from longpole_server.alerts.rule import Rule
-from longpole_server.model.alert import Alert
+from longpole_server.model.alert import Alert, AlertEvent
 from longpole_server.model.facts import RunFacts
 
 _NS_PER_DAY = 86_400 * 10**9
@@ -24,6 +33,8 @@ class Labelled:
         onset_step: Step in which the trouble begins.
         lost_step: Step by which it is too late, None when there is none.
         rewards: Of the samples of each step, empty where samples are not known.
+        hardware: GPUs and nodes as somebody looked at them, in order.
+        own: The server as it stood at times, UTC nanoseconds.
     """
 
     run: RunContext
@@ -33,6 +44,8 @@ class Labelled:
     onset_step: int | None = None
     lost_step: int | None = None
     rewards: Sequence[Sequence[float]] = ()
+    hardware: Sequence[HardwareMinute] = ()
+    own: Sequence[tuple[int, OwnState]] = ()
 
     @property
     def days(self) -> float:
@@ -89,15 +102,24 @@ def judge_labelled(labelled: Labelled, rules: Sequence[Rule]) -> Outcome:
             if is_alone and any(_is_told(alert, labelled) for alert in book.list_open()):
                 return
 
-    _, events = replay(rules, [(labelled.run, list_points())], book=book)
+    _, events = replay(
+        rules, [(labelled.run, list_points())], lambda _: labelled.hardware, book=book
+    )
+    for ts_ns, own in labelled.own:
+        events += evaluate(rules, History(Moment(ts_ns, ts_ns), own=own), book, "time").events
     return compare_firings(
         labelled,
-        [
-            (event.rule, event.step)
-            for event in events
-            if event.kind == "firing" and event.step is not None
-        ],
+        [(event.rule, _step_of(labelled, event)) for event in events if event.kind == "firing"],
     )
+
+
+def _step_of(labelled: Labelled, event: AlertEvent) -> int:
+    """Return the step of an event, the running one where it fell between steps."""
+    if event.step is not None:
+        return event.step
+    ends_ns = [point.step.end_ns or point.step.start_ns for point in labelled.points]
+    at = min(bisect_right(ends_ns, event.ts_ns), len(ends_ns) - 1)
+    return labelled.points[at].step.step
 
 
 def _is_told(alert: Alert, labelled: Labelled) -> bool:

@@ -273,6 +273,61 @@ def one_joins_late_and_dies(rng: Rng) -> Labelled:
     return _label(odd, expected="replica.gone", onset=late + 21)
 
 
+def _scored(rng: Rng, parts: Callable[[int], tuple[float, float]], **label: Any) -> Labelled:
+    """Return a run whose samples come without a score, and are preempted, in such parts."""
+    odd = _usual(rng)
+    samples: list[SampleCounts] = []
+    for at in range(_STEPS):
+        unscored, preempted = (int(rng.binomial(256, part)) for part in parts(at + 1))
+        count = replace(_count({"engine-0": 128, "engine-1": 128}), num_scored=256 - unscored)
+        samples.append(
+            replace(
+                count,
+                num_unscored=unscored,
+                num_preempted=preempted,
+                num_reporting_preemptions=256,
+                score_max_s=4.0,
+                score_median_s=1.0,
+            )
+        )
+    odd.samples = samples
+    return _label(odd, **label)
+
+
+def rewards_missing(rng: Rng) -> Labelled:
+    """The reward service answers for most of the samples only."""
+    onset, part = int(rng.integers(50, 90)), float(rng.uniform(0.3, 0.9))
+    return _scored(
+        rng,
+        lambda step: (part if step >= onset else 0.01, 0.0),
+        expected="reward.timeout",
+        onset=onset,
+    )
+
+
+def rewards_missing_now_and_then(rng: Rng) -> Labelled:
+    """A few scores are missing, and in single steps many."""
+    once = frozenset(int(step) for step in rng.choice(np.arange(5, 150, 7), 3, replace=False))
+    return _scored(rng, lambda step: (0.5 if step in once else 0.08, 0.0))
+
+
+def cache_too_small(rng: Rng) -> Labelled:
+    """Longer sequences do not fit any more: many are preempted."""
+    onset, part = int(rng.integers(50, 90)), float(rng.uniform(0.2, 0.6))
+    return _scored(
+        rng,
+        lambda step: (0.0, part if step >= onset else 0.01),
+        expected="kv.pressure",
+        onset=onset,
+    )
+
+
+def preempted_now_and_then(rng: Rng) -> Labelled:
+    """A few are preempted, and in single steps many."""
+    once = frozenset(int(step) for step in rng.choice(np.arange(5, 150, 7), 4, replace=False))
+    return _scored(rng, lambda step: (0.0, 0.4 if step in once else 0.04))
+
+
 def _scraped(rng: Rng, plan: EnginePlan, number: int, scrape_s: float, **label: Any) -> Labelled:
     healthy = EnginePlan(lambda _: 0.01)
     run = EngineRun(
@@ -334,6 +389,10 @@ ODD_CASES: Mapping[str, Callable[[Rng], Labelled]] = {
         one_of_many_dies,
         one_joins_late,
         one_joins_late_and_dies,
+        rewards_missing,
+        rewards_missing_now_and_then,
+        cache_too_small,
+        preempted_now_and_then,
         scraped_slowly,
         scraped_slowly_and_leaks,
         counters_that_reset,

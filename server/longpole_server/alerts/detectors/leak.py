@@ -58,6 +58,10 @@ class KvLeak:
         settled_after: Steps after its start in which an engine may climb to a plateau.
         min_settled: Points after these in which the rise must go on.
         persistence: The least slope of a later part, as a part of the whole slope.
+        climb_steps: First steps after its start by which a climb is told from a leak: a leak goes
+            on as fast as it began, a climb to a plateau slows down.
+        own_points: So many settled points are judged by themselves, as are those of an engine that
+            began twice `settled_after` ago: what it did in its first steps is over then.
         settled_p: One-sided p-value that the rise goes on after these steps.
         urgent_steps: A KV pool that is full in so few steps is not waited for, where something
             else speaks for a leak as well: a cache that gives way when it must fills a pool too.
@@ -72,6 +76,8 @@ class KvLeak:
     settled_after: int = 20
     min_settled: int = 5
     persistence: float = 0.5
+    climb_steps: int = 10
+    own_points: int = 40
     settled_p: float = 0.02
     urgent_steps: float = 10.0
     urgent_ratio: float = 0.4
@@ -108,6 +114,10 @@ class KvLeak:
         ]
         if leaks:
             _, worst, rise = min(leaks, key=lambda leak: (leak[1].pool != KV, leak[0]))
+            newest = history.newest
+            if newest is not None and worst.points[-1].step < newest.step.step:
+                # What was seen in the steps before does not count twice.
+                return not_judgeable("it was not at rest in this step", self.unit)
             return self._report(history, worst, rise)
         return self._explain(floors)
 
@@ -153,6 +163,9 @@ class KvLeak:
         slope, middle = _slope_of(points), len(points) // 2
         begun, later = _slope_of(points[: middle + 1]), _slope_of(points[middle:])
         rise = slope * (points[-1].step - points[0].step)
+        if points[-1].ratio < (begin + end) / 2:
+            # It may just have been given back: the next step says.
+            return None
         if rise < self.min_rise or later < self.persistence * max(begun, slope):
             return None
         is_urgent = later >= 0.8 * begun and self._is_urgent(floors, points, slope)
@@ -204,11 +217,22 @@ class KvLeak:
     def _goes_on(self, floors: Floors, points: Sequence[FloorPoint], slope: float) -> bool:
         """Tell whether the rise goes on after the steps in which an engine climbs to a plateau."""
         settled = [each for each in points if self._is_settled(floors, each)]
+        if len(settled) < self.min_settled:
+            return False
+        begun = max(slope, self._find_climb(floors, points, len(settled)))
         return (
-            len(settled) >= self.min_settled
-            and _slope_of(settled) >= self.persistence * slope
+            _slope_of(settled) >= self.persistence * begun
             and _trend_of(settled).p_value <= self.settled_p
         )
+
+    def _find_climb(self, floors: Floors, points: Sequence[FloorPoint], num_settled: int) -> float:
+        """Return how fast the floor rose when its engine began; 0 where that is long ago."""
+        is_long_ago = points[0].step >= floors.begun_step + 2 * self.settled_after
+        if is_long_ago or num_settled >= self.own_points:
+            return 0.0
+        last_step = floors.begun_step + self.climb_steps
+        climb = [each for each in floors.points if each.step <= last_step]
+        return _slope_of(climb) if len(climb) >= self.min_settled else 0.0
 
     def _is_urgent(self, floors: Floors, points: Sequence[FloorPoint], slope: float) -> bool:
         level = points[-1].ratio

@@ -14,7 +14,7 @@ from longpole_server.alerts.detectors.lag import (
     read_lag,
 )
 from longpole_server.alerts.detectors.threshold import compare
-from longpole_server.alerts.detectors.trends import measure_shift
+from longpole_server.alerts.detectors.trends import measure_shift, measure_trend
 from longpole_server.alerts.history import History
 from longpole_server.alerts.inputs import measure_spread, read_figure, read_newest
 from longpole_server.alerts.rule import Judgement, not_judgeable
@@ -29,6 +29,10 @@ from longpole_server.model.alert import AlertEvidence
 
 # Newest steps that are looked at.
 _PAST_STEPS = 60
+# Steps with a lag that make a level, and the part of a rise that counts as all of it.
+_STRETCH, _AS_HIGH = 4, 0.8
+# One-sided p-value at which a baseline rises.
+_RISES = 0.001
 _VERSIONS = "versions"
 _NOT_REPORTED = "staleness is not reported"
 _READS = (
@@ -163,6 +167,9 @@ class StalenessDrift:
         if len(usual) < self.baseline_steps or len(now) < len(recent):
             return None
         middle, deviation = measure_spread(usual)
+        if measure_trend(range(len(usual)), usual).p_value <= _RISES:
+            # Queues still filled: where that led is what it is used to.
+            middle = max(middle, statistics.median(usual[-_STRETCH:]))
         stray = self.deviations * 1.2533 * deviation / math.sqrt(len(now))
         limit = middle + max(self.min_change, self.change_ratio * middle, stray)
         value = statistics.median(now)
@@ -170,17 +177,22 @@ class StalenessDrift:
         judgement = compare(
             value, limit, (middle + limit) / 2, words["basis"], baseline=middle, words=said
         )
-        if judgement.firing and measure_shift(usual, now) > self.alpha:
-            return Judgement(
-                False,
-                False,
-                value,
-                limit,
-                words["basis"],
-                middle,
-                quiet_because="the newest lags scatter as widely as its own baseline",
-            )
-        return judgement
+        if not judgement.firing:
+            return judgement
+        quiet = None
+        if measure_shift(usual, now) > self.alpha:
+            quiet = "the newest lags scatter as widely as its own baseline"
+        elif _swings(self._list_before(history, lags[0][0], by_mean=by_mean), value, middle):
+            quiet = "it was as high in the attempt's first steps and came back by itself: it swings"
+        if quiet is None:
+            return judgement
+        return Judgement(False, False, value, limit, words["basis"], middle, quiet_because=quiet)
+
+    def _list_before(self, history: History, until_step: int, *, by_mean: bool) -> list[float]:
+        """Return the lags of the attempt's first steps, warm-up and all."""
+        opening = list_lags(history.opening or history.steps, history.run)
+        before = [lag for step, lag in opening if step < until_step]
+        return _values(before, by_mean=by_mean)
 
     def _list_baseline(self, history: History, until_step: int) -> list[Lag]:
         """Return the lags of the attempt's first steady steps, as far back as they are known."""
@@ -195,6 +207,17 @@ class StalenessDrift:
             found += [each for each in every if each[0] not in known]
         steady = [lag for step, lag in found if begun + self.baseline_skip <= step < until_step]
         return steady[: self.baseline_steps]
+
+
+def _swings(before: Sequence[float], value: float, usual: float) -> bool:
+    """Tell whether a lag was as high before, for a stretch, and half of the way down after that."""
+    half, was_there = (value + usual) / 2, False
+    for end in range(_STRETCH, len(before) + 1):
+        level = statistics.median(before[end - _STRETCH : end])
+        if was_there and level <= half:
+            return True
+        was_there = was_there or level >= usual + _AS_HIGH * (value - usual)
+    return False
 
 
 def _values(lags: Sequence[Lag], *, by_mean: bool) -> list[float]:
