@@ -1,4 +1,9 @@
+# pyarrow carries no complete types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportMissingTypeArgument=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +43,7 @@ def test_a_small_file_that_unfolds_to_gigabytes_is_refused(tmp_path: Path):
 
 
 def test_what_hides_in_lists_and_maps_is_found(tmp_path: Path):
-    offsets = pa.array(range(NUM_ROWS + 1), pa.int32())
+    offsets: Any = pa.array(range(NUM_ROWS + 1), pa.int32())
     for number, array in enumerate(
         (
             pa.ListArray.from_arrays(offsets, repeat(LONG)),
