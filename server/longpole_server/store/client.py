@@ -9,7 +9,7 @@ Foreign errors become `StoreError` here and nowhere else.
 import os
 import threading
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -24,6 +24,7 @@ from urllib3.exceptions import HTTPError
 
 from longpole_server.errors import StoreError
 from longpole_server.store.location import StoreConfig
+from longpole_server.store.room import Room
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver import Client as Driver
@@ -102,11 +103,15 @@ class Client:
     Args:
         driver: The driver's client, opened in this process; closed with this one.
         is_embedded: Whether the engine runs in this process.
+        room: Keeps inserts from a full disk; None where the engine does that itself.
     """
 
-    def __init__(self, driver: "Driver", is_embedded: bool = True) -> None:
+    def __init__(
+        self, driver: "Driver", is_embedded: bool = True, room: Room | None = None
+    ) -> None:
         self._driver = driver
         self._is_embedded = is_embedded
+        self._room = room
         self._process = os.getpid()
         self._lock = threading.Lock()
         # Whether the last call failed.
@@ -152,11 +157,15 @@ class Client:
         """Insert rows as one block; the same token on the same table again inserts nothing.
 
         Raises:
-            StoreError: The database refused or failed. Some partitions, or the tables behind
-                materialised views, may lack the rows: the same call again completes them.
+            StoreError: The database refused or failed, or the disk is nearly full. Some partitions,
+                or the tables behind materialised views, may lack the rows: the same call again
+                completes them.
         """
         settings: dict[str, Any] = {"insert_deduplication_token": token}
-        with self._translating(f"insert into {table}"):
+        with (
+            self._room.kept(self) if self._room is not None else nullcontext(),
+            self._translating(f"insert into {table}"),
+        ):
             self._driver.insert_arrow(table, rows, settings=settings)
 
     def use(self, database: str) -> None:
@@ -220,6 +229,7 @@ class Connector:
         self._config = config
         self._settings = settings
         self._sockets = _open_sockets(config) if config.url is not None else None
+        self._room = Room(config.directory) if config.directory is not None else None
 
     def connect(self, settings: Mapping[str, Setting], database: str | None = None) -> Client:
         """Open a connection to a database that exists, the store's own unless said otherwise.
@@ -242,7 +252,7 @@ class Connector:
                 self._sockets,
                 answer_timeout_s,
             )
-            return Client(driver, is_embedded=self._config.url is None)
+            return Client(driver, is_embedded=self._config.url is None, room=self._room)
 
 
 def connect(config: StoreConfig, settings: Mapping[str, Setting]) -> Client:
