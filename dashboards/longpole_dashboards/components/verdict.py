@@ -40,6 +40,7 @@ def verdict_card(diagnosis: Diagnosis, *below: Component) -> Component:
             html.H2(verdict_title(diagnosis.verdict), className="lp-verdict-title"),
             html.P(with_code(diagnosis.summary), className="lp-verdict-summary"),
             html.Div([*_cause(diagnosis), *_recoverable(diagnosis)], className="lp-verdict-foot"),
+            *_first_look(diagnosis),
             *below,
         ],
         className="lp-panel lp-verdict",
@@ -91,6 +92,23 @@ def _recoverable(diagnosis: Diagnosis) -> list[Component]:
     if formula is not None:
         hint += f" How: {formula}."
     return [hinted(f"could give back {text}", hint, "lp-fact lp-recoverable")]
+
+
+def _first_look(diagnosis: Diagnosis) -> list[Component]:
+    """Return what to try first: it stands with the sentence, the rest with the evidence."""
+    if not diagnosis.next:
+        return []
+    look = diagnosis.next[0]
+    return [
+        html.Div(
+            [
+                html.B("try first"),
+                html.Span(with_code(look.text)),
+                *(html.Code(key) for key in look.keys),
+            ],
+            className="lp-verdict-try",
+        )
+    ]
 
 
 def evidence_table(rows: Sequence[Evidence]) -> Component:

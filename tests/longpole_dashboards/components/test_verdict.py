@@ -75,3 +75,13 @@ def test_backticks_are_set_as_code() -> None:
     shown = with_code("Send trajectories (`longpole.trajectory`) first.")
     assert words(shown).split()[-2:] == [")", "first."]
     assert str(shown[1]) == "Code('longpole.trajectory')"
+
+
+def test_what_to_try_first_stands_with_the_sentence() -> None:
+    diagnosis = diagnose()
+    card = verdict_card(diagnosis)
+    (line,) = find_all(card, "lp-verdict-try")
+    first = diagnosis.next[0]
+    assert first.text.replace("`", "") in words(line).replace("`", "")
+    assert all(key in words(line) for key in first.keys)
+    assert not find_all(verdict_card(replace(diagnosis, next=())), "lp-verdict-try")
