@@ -154,11 +154,14 @@ class LengthCollapsed:
     Attributes:
         low_ratio: It must be below so much of the shortest of the first steps as well: where short
             and long tasks take turns, a short one is no collapse.
+        least_ratio: By how much more at most, where the first steps differ among themselves: the
+            shortest of them is then not the shortest there is.
         gap: Newest steps that are left out of the first ones.
     """
 
     fire_ratio: float = 0.25
     low_ratio: float = 0.7
+    least_ratio: float = 0.1
     gap: int = 3
     fire: float = 4.0
     clear: float = 8.0
@@ -174,8 +177,10 @@ class LengthCollapsed:
         usual, fire = None, self.fire
         if len(past) >= _LEAST_LENGTHS:
             # The shortest but one of twenty: a single step may have been anything.
-            usual, low = past[len(past) // 2], past[len(past) // 10]
-            fire = max(fire, min(self.fire_ratio * usual, self.low_ratio * low))
+            odd = len(past) // 10
+            usual, low, high = past[len(past) // 2], past[odd], past[-1 - odd]
+            ratio = min(self.low_ratio, max(self.least_ratio, low / high if high > 0 else 1.0))
+            fire = max(fire, min(self.fire_ratio * usual, ratio * low))
         clear = max(self.clear, 1.5 * fire)
         if usual is not None and usual <= clear:
             # Answers were never longer: short is what they are.

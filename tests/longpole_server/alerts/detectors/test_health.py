@@ -53,3 +53,12 @@ def test_responses_that_collapse_and_those_that_were_always_short():
     assert LengthCollapsed().judge(history_of(long_ones)).firing
     assert not LengthCollapsed().judge(history_of(points_of(name, [3.0] * 20))).firing
     assert LengthCollapsed().judge(history_of(points_of(name, [3.0] * 20 + [1.0]))).firing
+
+
+def test_a_first_short_task_after_some_of_two_lengths_is_no_collapse():
+    name = "response_length/mean"
+    mixed = [2920.0, 720.0, 2861.0, 2990.0, 696.0, 761.0, 2558.0, 2841.0]
+    assert (
+        not LengthCollapsed().judge(history_of(points_of(name, [*mixed, 211.0, 224, 207]))).firing
+    )
+    assert LengthCollapsed().judge(history_of(points_of(name, [*mixed, 64.0, 66.0, 61.0]))).firing
