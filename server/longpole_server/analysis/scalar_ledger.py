@@ -132,7 +132,10 @@ def _read_timers(
 
 
 def _separate(scheme: Scheme, values: Mapping[str, float]) -> list[_Reading]:
-    """Take nested timers out of their containers; a container smaller than its parts stands."""
+    """Take nested timers out of their containers; a container smaller than its parts stands.
+
+    A part that is longer than its container by itself counts as none.
+    """
     children: dict[str, list[str]] = {}
     for key in values:
         container = scheme.timers[key].within
@@ -141,11 +144,16 @@ def _separate(scheme: Scheme, values: Mapping[str, float]) -> list[_Reading]:
     dropped: set[str] = set()
     own_s = dict(values)
     for container, keys in children.items():
-        nested_s = math.fsum(values[key] for key in keys)
-        if nested_s > values[container] * (1 + SUM_TOLERANCE_RATIO):
-            dropped.update(_descendants(keys, children))
+        limit_s = values[container] * (1 + SUM_TOLERANCE_RATIO)
+        # What is longer than its container runs beside it; the others may lie in it all the same.
+        fitting = [key for key in keys if values[key] <= limit_s]
+        nested_s = math.fsum(values[key] for key in fitting)
+        if nested_s > limit_s:
+            fitting = []
         else:
             own_s[container] = max(0.0, values[container] - nested_s)
+        outer = [key for key in keys if key not in fitting]
+        dropped.update(_descendants(outer, children))
     return [
         _Reading(
             scheme.timers[key], own_s[key], 0.0 if _repeats(scheme, key, values) else values[key]

@@ -1,4 +1,7 @@
-"""AReaL's console: `Train step 3/20 done.`, `Stats (1/1):` and a box table of names and values."""
+"""AReaL's console: `Train step 3/20 done.`, `Stats (1/1):` and a box table of names and values.
+
+People show rows of the table alone, too: a time that comes again begins the next step then.
+"""
 
 import math
 import re
@@ -14,6 +17,11 @@ _STEP = re.compile(r"Train step (\d{1,10})/(\d{1,10}) done")
 # Of the grids that tabulate draws; of one made of letters the border below looks like the others.
 _SIDES, _LAST_BORDERS = "│┃|", ("╘", "╰", "└", "┗")
 _MAX_ROWS = 4096
+# Every step has these; a cell of a table holds nothing else.
+_STAGES = re.compile(
+    rb"(?:\xe2\x94\x82|\xe2\x94\x83|\|)\s*timeperf/(?:rollout|train_step)\s*[^\w\s/]"
+)
+_TIME = re.compile(r"[│┃|]\s*(timeperf/\w+)\s*(?=[│┃|])")
 _MAX_SENDERS = 64
 
 
@@ -49,6 +57,29 @@ def parse_areal(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine
         yield from table.finish(summary)
 
 
+def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
+    """Yield the tables that stand there without a line of their step before them, counted.
+
+    Args:
+        lines: Physical lines with their end, if they had one.
+        summary: Counts grow as lines are consumed.
+    """
+    table = _Table(1, None)
+    for raw in lines:
+        row = clean_row(raw)
+        if table.holds_time(row.text):
+            yield from table.finish(summary)
+            table = _Table(table.step + 1, None)
+        table.take(row, summary)
+    yield from table.finish(summary)
+    summary.steps_are_counted = True
+
+
+def is_excerpt(lines: Iterable[bytes]) -> bool:
+    """Tell whether lines hold the times of a step as a table does."""
+    return any(_STAGES.search(raw) for raw in lines)
+
+
 @dataclass(slots=True)
 class _Table:
     """The tables of one step.
@@ -65,6 +96,10 @@ class _Table:
     is_closed: bool = False
     is_torn: bool = False
     num_rows: int = 0
+
+    def holds_time(self, text: str) -> bool:
+        """Tell whether a row repeats a time of the table."""
+        return any(name in self.scalars for name in _TIME.findall(text))
 
     def take(self, row: Row, summary: LogSummary) -> bool:
         """Add a row; return whether it closes the table."""

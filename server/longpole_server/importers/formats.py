@@ -65,6 +65,14 @@ NEMO_RL_EXCERPT = LineFormat(
     nemo_rl.parse_excerpt,
     True,
 )
+# Likewise: dictionaries without what says their rollout.
+SLIME_EXCERPT = LineFormat(
+    "slime_console", "slime", "slime console", "{'perf/step_time': 89.0, ...}", slime.parse_excerpt
+)
+# Likewise: rows of tables.
+AREAL_EXCERPT = LineFormat(
+    "areal_console", "areal", "AReaL console", "│ timeperf/rollout │ 88.9 │", areal.parse_excerpt
+)
 VERL_JSONL = LineFormat(
     "verl_jsonl", "verl", "verl JSONL", '{"step": 3, "data": {...}}', parse_jsonl
 )

@@ -1,14 +1,15 @@
 """Dictionaries as Python or JSON print them, read without evaluating anything.
 
 Values may be numbers, NumPy's and PyTorch's ways to print them, texts, lists and dictionaries;
-what is no number is skipped. A dictionary may end in the middle.
+what is no number is skipped. A dictionary may end in the middle, and people leave pairs out: `...`.
 """
 
 import math
 import re
 from dataclasses import dataclass, field
 
-_BLANKS = re.compile(r"[\s,]*")
+# Between two pairs; some may have been left out there.
+_BLANKS = re.compile(r"(?:[\s,]|\.{3,}|…)*")
 _BLANK = re.compile(r"\s*")
 _TEXT = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", re.S)
 _TEXT_START = re.compile(r"['\"]")

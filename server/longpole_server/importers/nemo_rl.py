@@ -2,7 +2,7 @@
 
 `===== Step 3/100 =====` begins a step; within an epoch steps count from 1 again. Each value stands
 on a line of its own, `• generation: 32.52s (48.9%)`; the percentage repeats the seconds and is not
-read.
+read. Copied text may lack the bullets: then known labels and that percentage tell its lines.
 """
 
 import math
@@ -21,12 +21,17 @@ _EPOCH = re.compile(r"={10,} Epoch (\d{1,6})/\d{1,6} ={10,}")
 _VALUE = re.compile(
     r"^\s*[•·*-]\s*([^:]{1,80}):\s*([+-]?[\d.]+(?:[eE][+-]?\d+)?|[+-]?inf|nan)\s*(.*)$", re.I
 )
+_BARE_VALUE = re.compile(
+    r"^\s*([A-Za-z][^:]{0,79}):\s+([+-]?[\d.]+(?:[eE][+-]?\d+)?|[+-]?inf|nan)\s*(.*)$", re.I
+)
+_SHARE = re.compile(r"^s \(\d+(?:\.\d+)?%\)$")
 _SECONDS = re.compile(r"^s(?:\s*\(.*\))?$")
 _PER_RANK = re.compile(r"^TFLOPS \((\d+(?:\.\d+)?) TFLOPS per rank\)$")
 _SECTION = re.compile(r"^\s*\S{0,3}\s*(Training Results|Timing|Validation|Performance)")
 _RESULTS, _TIMES = "Training Results", "Timing"
 _TOTAL = "timing/train/total_step_time"
 _EXCERPT = b"Total step time: "
+_TOTALS = ("Total step time", "Total validation time")
 # Labels of the other blocks with the names under which the loggers get the same values.
 _NAMES = {
     "Loss": "train/loss",
@@ -55,6 +60,14 @@ _PERCENT_NAMES = {
 }
 
 
+# A line without a bullet has one of these, and is short.
+_BARE_MARKS = re.compile(
+    rb"%\)|"
+    + b"|".join(re.escape(label.encode()) for label in (*_TOTALS, *_NAMES, *_PERCENT_NAMES))
+)
+_MAX_BARE_BYTES = 200
+
+
 def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLine]:
     """Yield the steps of a console log, one line for each block.
 
@@ -66,11 +79,11 @@ def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
     ended = True
     for raw in lines:
         ended = raw.endswith((b"\n", b"\r"))
-        if not any(mark in raw for mark in _MARKS):
+        if not any(mark in raw for mark in _MARKS) and not _may_be_bare(raw):
             continue
         row = clean_row(raw)
         # Values stand behind bullets, headings have few forms.
-        if block.step is not None and ended and (value := _VALUE.match(row.text)):
+        if block.step is not None and ended and (value := _match_value(row.text)):
             block.take(value[1].strip(), value[2], value[3].strip(), summary)
         elif "====" not in row.text:
             if _SECTION.match(row.text):
@@ -97,7 +110,7 @@ def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
     block = _Block()
     for raw in lines:
         row = clean_row(raw)
-        if value := _VALUE.match(row.text):
+        if value := _match_value(row.text):
             if block.step is None:
                 block.begin(1, 1)
             block.take(value[1].strip(), value[2], value[3].strip(), summary)
@@ -113,7 +126,23 @@ def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
 
 def is_excerpt(lines: Iterable[bytes]) -> bool:
     """Tell whether lines hold the seconds of a step as a block prints them."""
-    return any(_EXCERPT in raw and _VALUE.match(clean_row(raw).text) for raw in lines)
+    return any(_EXCERPT in raw and _match_value(clean_row(raw).text) for raw in lines)
+
+
+def _may_be_bare(raw: bytes) -> bool:
+    return len(raw) <= _MAX_BARE_BYTES and _BARE_MARKS.search(raw) is not None
+
+
+def _match_value(row: str) -> re.Match[str] | None:
+    """Return label, number and unit of a row that holds a value, None for any other row."""
+    if value := _VALUE.match(row):
+        return value
+    bare = _BARE_VALUE.match(row)
+    if bare is None:
+        return None
+    label = bare[1].strip()
+    is_known = label in _NAMES or label in _PERCENT_NAMES or label in _TOTALS
+    return bare if is_known or _SHARE.match(bare[3].strip()) else None
 
 
 @dataclass(slots=True)

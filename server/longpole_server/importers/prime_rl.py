@@ -14,6 +14,8 @@ from longpole_server.importers.rows import clean_row
 
 NEEDLE = b"Step "
 _HEAD = re.compile(r"(?<!\w)Step (\d{1,10}) \| ")
+# What ends a line that is shown within quotes: no field holds any of these.
+_QUOTE_END = re.compile(r"['\"`]|\\n")
 _CLOCK = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)(?=\s|$)")
 _SECONDS: Mapping[str, float] = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _FIELD = re.compile(
@@ -57,18 +59,22 @@ def parse_prime_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogL
         if NEEDLE not in raw:
             continue
         row = clean_row(raw)
-        found = _HEAD.search(row.text)
-        if found is None or int(found[1]) > MAX_STEP:
-            continue
-        fields = [part.strip() for part in row.text[found.end() :].split(" | ")]
-        if not row.ended:
-            summary.torn_last_line, summary.torn_step = True, int(found[1])
-            summary.torn_step_is_judged = True
-            fields.pop()
-        scalars = read_fields(fields, summary)
-        if scalars:
-            summary.num_step_lines += 1
-            yield LogLine(int(found[1]), scalars)
+        heads = list(_HEAD.finditer(row.text))
+        ends = [*(head.start() for head in heads[1:]), len(row.text)]
+        for head, end in zip(heads, ends, strict=False):
+            if int(head[1]) > MAX_STEP:
+                continue
+            # A list of lines may stand in one row, each within quotes.
+            text = _QUOTE_END.split(row.text[head.end() : end], maxsplit=1)[0]
+            fields = [part.strip() for part in text.split(" | ")]
+            if not row.ended and end == len(row.text):
+                summary.torn_last_line, summary.torn_step = True, int(head[1])
+                summary.torn_step_is_judged = True
+                fields.pop()
+            scalars = read_fields(fields, summary)
+            if scalars:
+                summary.num_step_lines += 1
+                yield LogLine(int(head[1]), scalars)
 
 
 def read_fields(fields: list[str], summary: LogSummary) -> dict[str, float]:

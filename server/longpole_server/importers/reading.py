@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 from longpole_server.errors import UnreadableLogError
-from longpole_server.importers import nemo_rl
+from longpole_server.importers import areal, nemo_rl, slime
 from longpole_server.importers.csv_table import is_csv_table, read_csv_table
 from longpole_server.importers.deriving import derive_scalars
 from longpole_server.importers.engine_lines import EngineWatch
 from longpole_server.importers.event_file import is_event_file, read_event_file
 from longpole_server.importers.formats import (
+    AREAL_EXCERPT,
     NEMO_RL_EXCERPT,
+    SLIME_EXCERPT,
     VERL_CONSOLE,
     VERL_EXCERPT,
     LineFormat,
@@ -129,7 +131,11 @@ def parse_lines(
 def _find_excerpt(lines: Iterable[bytes]) -> LineFormat | None:
     if is_excerpt(lines):
         return VERL_EXCERPT
-    return NEMO_RL_EXCERPT if nemo_rl.is_excerpt(lines) else None
+    if nemo_rl.is_excerpt(lines):
+        return NEMO_RL_EXCERPT
+    if areal.is_excerpt(lines):
+        return AREAL_EXCERPT
+    return SLIME_EXCERPT if slime.is_excerpt(lines) else None
 
 
 def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLogError:

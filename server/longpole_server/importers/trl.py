@@ -53,7 +53,8 @@ class _Numbers:
 
     A log holds the bar of a step before its record. What was copied from a terminal holds it after
     the record: one that no new bar precedes waits for the next. Where records were buffered several
-    of them stand behind the bars of all their steps: these are shared out evenly.
+    of them stand behind the bars of all their steps: these are shared out evenly. Once one of
+    several steps stood alone behind its bars, the next at the same distance does not wait.
     """
 
     def __init__(self, bar: "_BarWatch", summary: LogSummary) -> None:
@@ -65,6 +66,8 @@ class _Numbers:
         # The step of the bar before them, and the seconds of one of their steps.
         self._behind = 0
         self._behind_s: float | None = None
+        # Steps between two records, where one was seen alone.
+        self._stride: int | None = None
 
     def look(self, raw: bytes) -> Iterator[Printed]:
         """Yield a mark when the bar has moved on from the records that stand behind it."""
@@ -78,6 +81,7 @@ class _Numbers:
             return
         began = self._number or self._bar.first or 0
         stride = max(1, (self._behind - began) // len(records))
+        self._stride = stride if len(records) == 1 else None
         if stride * len(records) != self._behind - began and len(records) > 1:
             self._summary.steps_are_counted = True
         for index, record in enumerate(records, start=1 - len(records)):
@@ -96,7 +100,7 @@ class _Numbers:
         had_bars = self._bar.step is not None
         began = self._number == 0 and self._waiting is None
         yield from self._give_waiting()
-        if self._bar.step is not None and self._bar.step > self._number + 1:
+        if self._bar.step is not None and self._bar.step > self._number + 1 and self._may_be_many():
             self._buffered, self._behind = [record], self._bar.step
             self._behind_s = self._bar.read_step_s()
         elif self._has_new_bar():
@@ -116,6 +120,10 @@ class _Numbers:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             yield self._make(waiting)
+
+    def _may_be_many(self) -> bool:
+        """Tell whether more records than this one may stand behind the bar."""
+        return not self._bar.is_said and self._bar.step != self._number + (self._stride or 0)
 
     def _has_new_bar(self) -> bool:
         return self._bar.step is not None and self._bar.step > self._number
@@ -161,11 +169,17 @@ def _uncolour(raw: bytes) -> bytes:
 
 
 class _BarWatch:
-    """Reads step and clock off the training's progress bar while lines pass by."""
+    """Reads step and clock off the training's progress bar while lines pass by.
+
+    Attributes:
+        first: The first step that was seen.
+        is_said: The step is that of the record, which says it itself.
+    """
 
     def __init__(self) -> None:
         self.step: int | None = None
         self.first: int | None = None
+        self.is_said = False
         self._total = 0
         self._elapsed_s: float | None = None
         self._clock = ElapsedClock()
@@ -178,9 +192,11 @@ class _BarWatch:
                 if total >= self._total:
                     self._total = total
                     self._note(step, 3600.0 * hours + 60.0 * minutes + seconds)
+                    self.is_said = False
             if b"'global_step/max_steps'" in raw and (found := _SWIFT_STEP.search(raw)):
                 clock = _SWIFT_CLOCK.search(raw)
                 self._note(int(found[1]), read_clock(clock[1].decode()) if clock else None)
+                self.is_said = True
             yield raw
 
     def read_step_s(self) -> float | None:

@@ -476,6 +476,19 @@ class TestScalars:
         ),
         pytest.param(
             {
+                "perf/step_time": 100.0,
+                "perf/train_wait_time": 10.0,
+                "perf/rollout_time": 60.0,
+                "perf/update_weights_time": 4.0,
+                "perf/train_time": 90.0,
+                "perf/actor_train_time": 80.0,
+            },
+            {"trainer_wait": 6, "update_weights": 4, "update_actor": 80},
+            10,
+            id="slime with the rollout running beside and weights sent in the wait",
+        ),
+        pytest.param(
+            {
                 "time/step": 100.0,
                 "time/wait_for_batch": 30.0,
                 "time/forward_backward": 60.0,

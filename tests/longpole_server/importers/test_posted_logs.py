@@ -111,6 +111,29 @@ class TestTrl:
         found = parse_trl((seen.append(index) or line for index, line in enumerate(lines)), summary)
         assert (next(found).step, len(seen)) == (10, len(lines))
 
+    def test_records_at_a_known_distance_do_not_wait_for_the_bar(self) -> None:
+        lines: list[bytes] = []
+        for first, last in ((0, 10), (11, 20), (21, 30)):
+            bars = self.bars(first, last).split("\r")
+            lines += [f"{line}\n".encode() for line in (*bars, self.RECORD.format(length=1.0)[:-1])]
+        seen: list[int] = []
+        found = parse_trl(
+            (seen.append(index) or line for index, line in enumerate(lines)), LogSummary()
+        )
+        told = [(line.step, line.scalars["step_time"], len(seen)) for line in found]
+        assert told == [(10, 30.0, 13), (20, 30.0, 23), (30, 30.0, 34)]
+
+    def test_a_record_of_ms_swift_does_not_wait(self) -> None:
+        record = (
+            "Train:   8%|▊         | {0}/60 [00:{0}0<43:40, 10.00s/it]{{'reward': '0.5', "
+            "'completions/mean_length': '120', 'global_step/max_steps': '{0}/60', "
+            "'elapsed_time': '{0}0s'}}\n"
+        )
+        lines = [record.format(step).encode() for step in (1, 5)]
+        seen: list[int] = []
+        found = parse_trl((seen.append(1) or line for line in lines), LogSummary())
+        assert [(line.step, len(seen)) for line in found] == [(1, 1), (5, 2)]
+
     def test_ms_swift_s_console_says_step_and_clock_in_its_dictionary(self) -> None:
         text = "".join(
             f"{{'loss': 0.001, 'completions/mean_length': 300.5, 'reward': 0.5, 'epoch': 0.01, "
