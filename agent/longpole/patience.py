@@ -34,7 +34,7 @@ class PatientHttpProtocol(HttpToolsProtocol):
     _num_bytes = 0
     _timer: "asyncio.TimerHandle | None" = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - TCP only
         """Wait for the first request."""
         super().connection_made(transport)
         self._wait_for("head", self.head_s)

@@ -66,7 +66,7 @@ class LateImports(importlib.abc.MetaPathFinder):
             self._act(fullname, action, module)
 
         try:
-            spec.loader.exec_module = execute_then_act  # type: ignore[method-assign]
+            spec.loader.exec_module = execute_then_act  # type: ignore[method-assign] - of this one loader
         except AttributeError:
             return None
         return spec

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import longpole
 from longpole.hooks import taking
@@ -28,10 +28,13 @@ _STATUSES: Mapping[str, str] = {
 
 
 class _Updates:
-    """Optimiser steps since the last rollout's seconds: their own numbers are no rollout's."""
+    """Optimiser steps since the last rollout's seconds: their own numbers are no rollout's.
 
-    sums: dict[str, float] = {}  # noqa: RUF012 - one process trains one model
-    counts: dict[str, int] = {}  # noqa: RUF012
+    Of the class: one process trains one model.
+    """
+
+    sums: ClassVar[dict[str, float]] = {}
+    counts: ClassVar[dict[str, int]] = {}
 
 
 def record_log(args: Any, metrics: Mapping[str, object], step_key: str, *_: object) -> None:

@@ -206,7 +206,7 @@ def _register_trial(app: Dash, reader: Reader) -> None:
             found = await reader.run(
                 reader.service.alerts.replay,
                 run,
-                make_document(*fields),  # type: ignore[arg-type]
+                make_document(*fields),  # type: ignore[arg-type] - checked within
             )
         except ServerError as error:
             return "", f"{error.message} {error.hint}".strip()
@@ -227,7 +227,7 @@ def _register_save(app: Dash, reader: Reader) -> None:
         try:
             await reader.act(
                 reader.service.alerts.save_rule,
-                make_document(*fields),  # type: ignore[arg-type]
+                make_document(*fields),  # type: ignore[arg-type] - checked within
             )
         except ServerError as error:
             return no_update, f"{error.message} {error.hint}".strip()

@@ -9,6 +9,7 @@ its sender.
 import calendar
 import re
 from dataclasses import dataclass
+from typing import cast
 
 import orjson
 
@@ -130,5 +131,7 @@ def _read_container_json(text: str) -> str:
         document: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-    line = document.get("log") if isinstance(document, dict) else None  # type: ignore[union-attr]
+    if not isinstance(document, dict):
+        return text
+    line = cast("dict[str, object]", document).get("log")
     return line.rstrip("\r\n") if isinstance(line, str) else text

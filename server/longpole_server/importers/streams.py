@@ -17,6 +17,7 @@ class Concatenation(io.RawIOBase):
         """Return true."""
         return True
 
+    # The base names no type of buffer that can be written to.
     def readinto(self, buffer: memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Fill the buffer from the stream whose turn it is."""
         while True:
@@ -44,6 +45,7 @@ class Section(io.RawIOBase):
         """Return true."""
         return True
 
+    # The base names no type of buffer that can be written to.
     def readinto(self, buffer: memoryview, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Fill the buffer from what is left of the part."""
         block = self._stream.read(min(len(buffer), self._left))

@@ -85,6 +85,7 @@ def read_slice(pool: ClientPool, run_id: str, piece: Slice) -> bytes:
     if piece.table not in _CONDITIONS:
         raise BadRequestError(f"{piece.table!r} is no table of a run")
     column = TIME_COLUMNS[piece.table]
+    # Names are this module's own; what comes from outside is a parameter.
     sql = (
         f"SELECT * FROM {_source(piece.table)} WHERE {_CONDITIONS[piece.table]}"  # noqa: S608
         f" AND {column} >= fromUnixTimestamp64Nano({{from_ns:Int64}}, 'UTC')"
@@ -102,6 +103,7 @@ def _slice(pool: ClientPool, table: str, parameters: Mapping[str, object]) -> It
             f" AND {column} >= fromUnixTimestamp64Nano({{since_ns:Int64}}, 'UTC')"
             f" AND {column} <= fromUnixTimestamp64Nano({{until_ns:Int64}}, 'UTC')"
         )
+    # Names are this module's own; what comes from outside is a parameter.
     sql = (
         f"SELECT intDiv(toUnixTimestamp64Nano({column}), 60000000000) AS minute, count() AS num"  # noqa: S608
         f" FROM {_source(table)} WHERE {_CONDITIONS[table]}{within}"

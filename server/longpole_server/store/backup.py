@@ -92,6 +92,7 @@ def count_rows(client: Client, database: str) -> Mapping[str, int]:
     counts: dict[str, int] = {}
     for row in engines.to_pylist():
         final = " FINAL" if _REPLACES.search(str(row["engine"])) else ""
+        # The names are those that the database itself listed.
         answer = client.query(f"SELECT count() FROM {database}.{row['name']}{final}")  # noqa: S608
         counts[str(row["name"])] = int(answer.column(0)[0].as_py())
     return counts

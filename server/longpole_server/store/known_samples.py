@@ -225,6 +225,7 @@ class KnownSamples:
         known: dict[_Identity, int] = {}
         for first, last in _list_spans(_read_times(rows)):
             for some in _chunk(hosts, _MAX_NAMES):
+                # Names are this module's own; what comes from outside is a parameter.
                 answer = self._client.query(
                     f"SELECT {', '.join(kind.identity)}, groupBitOr({bits or '0'}) AS bits"  # noqa: S608
                     f" FROM {table}"
