@@ -204,6 +204,7 @@ STAGE_ALIASES: Mapping[str, str] = MappingProxyType(
         "wait_for_generation_buffer": TRAINER_WAIT,
         "wait_for_batch": TRAINER_WAIT,
         "switch_wait": TRAINER_WAIT,
+        "wait_prev_gen": TRAINER_WAIT,
         "exposed_generation": TRAINER_WAIT,
         "train_wait": TRAINER_WAIT,
         "trainer_waiting_for_data": TRAINER_WAIT,

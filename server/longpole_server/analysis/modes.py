@@ -9,6 +9,7 @@ _MODE_OF_PREFIX = (
     ("timing_s/timing_s/param_sync", "fully_async"),
     ("timing_s/generate_async", "one_step_off"),
     ("timing_s/sync_rollout_weights", "one_step_off"),
+    ("timing_s/wait_prev_gen", "one_step_off"),
     ("separate_async/", "separate_async"),
     ("timing_s/switch_", "separate_async"),
     ("timing/wait_for_generation_buffer", "separate_async"),

@@ -17,6 +17,8 @@ from longpole_server.model.step import Note
 
 # Sums of timers miss the step by rounding and by time between them; more than this is nesting.
 SUM_TOLERANCE_RATIO = 0.01
+# Of what a timer of changing place took, its container must have left so much to hold it.
+_LEAST_PART = 0.5
 # Three years: a longer time is a unit mistaken, or no time at all.
 MAX_SECONDS = 1e8
 
@@ -146,14 +148,20 @@ def _separate(scheme: Scheme, values: Mapping[str, float]) -> list[_Reading]:
     for container, keys in children.items():
         limit_s = values[container] * (1 + SUM_TOLERANCE_RATIO)
         # What is longer than its container runs beside it; the others may lie in it all the same.
-        fitting = [key for key in keys if values[key] <= limit_s]
+        fixed = [key for key in keys if scheme.timers[key].placement != "by_sum"]
+        fitting = [key for key in fixed if values[key] <= limit_s]
         nested_s = math.fsum(values[key] for key in fitting)
         if nested_s > limit_s:
             fitting = []
         else:
             own_s[container] = max(0.0, values[container] - nested_s)
-        outer = [key for key in keys if key not in fitting]
-        dropped.update(_descendants(outer, children))
+        dropped.update(_descendants([key for key in fixed if key not in fitting], children))
+        for key in keys:
+            # It may hold some of the others in part: it gets what they leave.
+            left_s = min(values[key], own_s[container])
+            if key not in fixed and left_s >= _LEAST_PART * values[key]:
+                own_s[key] = left_s
+                own_s[container] -= left_s
     return [
         _Reading(
             scheme.timers[key], own_s[key], 0.0 if _repeats(scheme, key, values) else values[key]

@@ -109,6 +109,10 @@ VERL = Scheme(
             "param_sync": _SYNC,
             "wait_for_enough_samples": Timer(stages.TRAINER_WAIT, placement="if_room"),
             "switch_wait": _WAIT,
+            # one_step_off before its `gen` was that wait.
+            "wait_prev_gen": _WAIT,
+            # The PRIME recipe scores by rules, then trains its reward model under `reward`.
+            "verify": Timer(stages.REWARD),
             "switch_to_trainer": _SLEEP_WAKE,
             "switch_to_rollout": _SLEEP_WAKE,
             "dump_rollout_generations": _PREPARE,
@@ -184,6 +188,8 @@ NEMO_RL = Scheme(
             "dynamic_sampling": _PREPARE,
             "logprob_inference_prep": _PREPARE,
             "training_prep": _PREPARE,
+            "teacher_logprob_inference": Timer(stages.REF),
+            "teacher_logprob_inference_prep": _PREPARE,
             "value_training_prep": _PREPARE,
             "overlong_filter": _PREPARE,
             "mask_sample_filter": _PREPARE,
@@ -401,7 +407,10 @@ SLIME = Scheme(
             "teacher_log_probs_time": Timer(stages.REF, within="train_time"),
             "ref_model_update_time": Timer(stages.REF, within="train_time"),
             "actor_train_time": Timer(stages.UPDATE_ACTOR, within="train_time"),
-            "save_model_time": _CHECKPOINT,
+            # Everything beside the training is waiting to slime.
+            "save_model_time": Timer(
+                stages.SAVE_CHECKPOINT, within="train_wait_time", placement="by_sum"
+            ),
         },
     ),
     # The prefix holds much more than timers.

@@ -43,6 +43,7 @@ class _Field:
     factor: float = 1.0
 
 
+_KV_USAGE = "vllm:kv_cache_usage_perc"
 _VLLM_FIELDS: Mapping[str, _Field] = {
     "Avg prompt throughput": _Field("vllm:avg_prompt_throughput_toks_per_s", "tokens/s"),
     "Avg generation throughput": _Field("vllm:avg_generation_throughput_toks_per_s", "tokens/s"),
@@ -51,9 +52,13 @@ _VLLM_FIELDS: Mapping[str, _Field] = {
     "Pending": _Field("vllm:num_requests_waiting", "reqs"),
     "Swapped": _Field("vllm:num_requests_swapped", "reqs"),
     "Preemptions": _Field(PREEMPTIONS, ""),
-    "GPU KV cache usage": _Field("vllm:kv_cache_usage_perc", "%", 0.01),
-    "KV cache usage": _Field("vllm:kv_cache_usage_perc", "%", 0.01),
+    "GPU KV cache usage": _Field(_KV_USAGE, "%", 0.01),
+    "KV cache usage": _Field(_KV_USAGE, "%", 0.01),
     "Prefix cache hit rate": _Field("vllm:prefix_cache_hit_rate", "%", 0.01),
+}
+_VLLM_OTHER_DEVICES: Mapping[str, _Field] = {
+    f"{device} KV cache usage": _Field(_KV_USAGE, "%", 0.01)
+    for device in ("CPU", "XPU", "NPU", "TPU", "HPU")
 }
 _VLLM_FIELD = re.compile(r"([A-Z][A-Za-z ]*): ([\d.]+) ?(tokens/s|reqs|%)?(?=[,.\s]|$)")
 _VLLM_ENGINE = re.compile(r"Engine (\d+): Avg prompt")
@@ -171,10 +176,12 @@ def _read_vllm(text: str) -> tuple[dict[str, float], str]:
     if "generation throughput: " in text:
         engine = _VLLM_ENGINE.search(text)
         start = text.find("Avg prompt throughput")
-        return (
-            _read_fields(_VLLM_FIELD.findall(text, max(start, 0)), _VLLM_FIELDS),
-            f"engine {int(engine[1])}" if engine else "",
-        )
+        found = _VLLM_FIELD.findall(text, max(start, 0))
+        values = _read_fields(found, _VLLM_FIELDS)
+        if _KV_USAGE not in values:
+            # V1 names the device that it runs on; V0 names CPUs too, for its swap space.
+            values |= _read_fields(found, _VLLM_OTHER_DEVICES)
+        return values, f"engine {int(engine[1])}" if engine else ""
     if hits := _FIRST_HITS.search(text):
         return {"vllm:prefix_cache_hit_rate": float(hits[1]) * 0.01}, ""
     if so_far := _PREEMPTED_SO_FAR.search(text):

@@ -43,6 +43,9 @@ _NAMES = {
     "Mean Total Tokens per Sample": "train/mean_total_tokens_per_sample",
     "Buffer Size": "train/buffer_size",
     "Avg Trajectory Age": "train/avg_trajectory_age",
+    # PPO's.
+    "Avg Trajectory Age (gen-version)": "train/avg_trajectory_age",
+    "Policy Loss": "train/loss",
     "Accuracy": "validation/accuracy",
     "Average response length": "validation/avg_length",
     "E2E (Samples/sec/gpu)": "performance/samples_per_sec_per_gpu",

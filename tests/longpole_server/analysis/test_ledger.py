@@ -489,6 +489,61 @@ class TestScalars:
         ),
         pytest.param(
             {
+                "perf/step_time": 150.0,
+                "perf/train_wait_time": 100.0,
+                "perf/rollout_time": 60.0,
+                "perf/update_weights_time": 5.0,
+                "perf/save_model_time": 30.0,
+                "perf/train_time": 50.0,
+                "perf/actor_train_time": 45.0,
+            },
+            {
+                "gen": 60,
+                "update_weights": 5,
+                "save_checkpoint": 30,
+                "trainer_wait": 5,
+                "update_actor": 45,
+            },
+            5,
+            id="slime with a checkpoint in what it calls waiting",
+        ),
+        pytest.param(
+            {
+                "perf/step_time": 150.0,
+                "perf/train_wait_time": 100.0,
+                "perf/rollout_time": 60.0,
+                # Saving wakes the model up and puts it to sleep again.
+                "perf/wake_up_time": 10.0,
+                "perf/sleep_time": 6.0,
+                "perf/save_model_time": 30.0,
+                "perf/train_time": 50.0,
+                "perf/actor_train_time": 50.0,
+            },
+            {
+                "gen": 60,
+                "sleep_wake": 16,
+                "save_checkpoint": 24,
+                "trainer_wait": 0,
+                "update_actor": 50,
+            },
+            0,
+            id="slime with a checkpoint that holds some of the others",
+        ),
+        pytest.param(
+            {
+                "timing_s/step": 100.0,
+                "timing_s/wait_prev_gen": 40.0,
+                "timing_s/sync_rollout_weights": 5.0,
+                "timing_s/generate_sequences": 70.0,
+                "timing_s/update_actor": 45.0,
+                "timing_s/verify": 4.0,
+            },
+            {"trainer_wait": 40, "update_weights": 5, "update_actor": 45, "reward": 4},
+            6,
+            id="verl's one_step_off before it called the wait gen",
+        ),
+        pytest.param(
+            {
                 "time/step": 100.0,
                 "time/wait_for_batch": 30.0,
                 "time/forward_backward": 60.0,

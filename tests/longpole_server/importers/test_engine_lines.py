@@ -51,6 +51,13 @@ def test_vllms_lines() -> None:
             "tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 3 reqs, Waiting: 4 reqs, "
             "GPU KV cache usage: 50.0%, Prefix cache hit rate: 0.0%"
         ),
+        # On another device than a GPU, and with what newer versions say between.
+        (
+            "INFO 03-01 10:00:00 [loggers.py:310] Engine 000: Avg prompt throughput: 1.0 tokens/s, "
+            "Avg generation throughput: 2.0 tokens/s, Running: 3 reqs, Waiting: 4 reqs, Deferred: "
+            "2 reqs, KV fetch: 7 waiting to start, 8 in progress, 9 completed waiting, "
+            "CPU KV cache usage: 50.0%, External prefix cache hit rate: 12.0%"
+        ),
     ],
 )
 def test_other_versions_of_vllm(text: str) -> None:
@@ -58,6 +65,15 @@ def test_other_versions_of_vllm(text: str) -> None:
     assert line is not None
     assert line.values["vllm:num_requests_waiting"] == 4.0
     assert line.values["vllm:kv_cache_usage_perc"] == 0.5
+
+
+def test_vllms_line_of_one_iteration_is_no_rate() -> None:
+    text = (
+        "INFO 03-01 10:00:00 [loggers.py:197] Engine 000: Iteration(12): 3 context requests, 300 "
+        "context tokens, 4 generation requests, 4 generation tokens, iteration elapsed time: 12.50 "
+        "ms, GPU KV cache usage: 12.0%"
+    )
+    assert read_engine_line(text.encode(), 2026) is None
 
 
 def test_a_usage_in_another_unit_is_not_used() -> None:

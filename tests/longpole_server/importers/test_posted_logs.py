@@ -321,6 +321,15 @@ class TestVerl:
         assert facts.run.mode == "separate_async"
         assert "mode.ambiguous" not in codes_of(facts)
 
+    def test_the_wait_of_the_first_one_step_off_trainer_is_a_wait(self) -> None:
+        facts = read(VERL.replace("timing_s/gen:", "timing_s/wait_prev_gen:"))
+        assert facts.run.mode == "one_step_off"
+        (fact,) = facts.steps
+        wait = fact.step.stage("trainer_wait")
+        assert wait is not None
+        assert wait.exclusive_s == 74.0
+        assert codes_of(facts) == []
+
 
 class TestOpenRlhf:
     def test_lengths_of_versions_before_it_logged_rollouts_apart(self) -> None:
