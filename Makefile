@@ -60,9 +60,7 @@ dist: $(VENV)/.deploy ## build wheel and sdist into dist/, the same bytes each t
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build --directory dist
 
 sbom: $(VENV)/.deploy ## write what the images are made of into dist/ (CycloneDX)
-	mkdir -p dist
-	for image in agent server; do $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --of JSON \
-		--output-file dist/longpole-$$image.cdx.json deploy/images/$$image.lock; done
+	for image in agent server; do $(BIN)/python deploy/images/write_sbom.py $$image dist/longpole-$$image.cdx.json || exit 1; done
 
 format: install ## format and fix what can be fixed
 	$(BIN)/ruff format --quiet .

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import random
+import socket
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from longpole import __version__
+from longpole.host_names import is_loopback
 from longpole.spool import Spool, SpoolError
 from longpole_agent.batch import PROTOBUF, Batch, Signal
 from longpole_agent.clock import SystemClock
@@ -28,11 +30,12 @@ from longpole_agent.intake import Intake
 from longpole_agent.own_metrics import Parts, collect_metrics
 from longpole_agent.peers import ProcessPeers
 from longpole_agent.receiver.form import check_form
+from longpole_agent.receiver.host_door import HostDoor
 from longpole_agent.receiver.listen import GrpcListener, HttpListener, PortTakenError, bind
 from longpole_agent.receiver.metrics_page import MetricsDoor
 from longpole_agent.receiver.otlp_grpc import make_grpc_server
 from longpole_agent.receiver.otlp_http import OtlpHttpApp
-from longpole_agent.receiver.rl_insight_door import RlInsightDoor
+from longpole_agent.receiver.rl_insight_door import App, RlInsightDoor
 from longpole_agent.receiver.room import Room
 from longpole_agent.receiver.stamping import Stamper
 from longpole_agent.sampler import Sampler
@@ -221,7 +224,8 @@ class Agent:
                 self._spool, config.spool_bytes, self._counters, self._forwarder, self._sampler,
                 self._nvml,
             )  # fmt: skip
-            self._http = HttpListener(MetricsDoor(door, lambda: collect_metrics(parts)), listening)
+            metrics = MetricsDoor(door, lambda: collect_metrics(parts))
+            self._http = HttpListener(self._guard(metrics), listening)
             await self._http.start()
         except PortTakenError as error:
             problems.append(f"OTLP/HTTP on {error}")
@@ -237,6 +241,12 @@ class Agent:
             _log.warning("cannot receive %s; going on without", problem)
         if config.ports_file is not None:
             _write_ports(config.ports_file, self._http, self._grpc)
+
+    def _guard(self, app: App) -> App:
+        """Return what answers on the OTLP/HTTP port."""
+        if not is_loopback(self._config.otlp_host):
+            return app
+        return HostDoor(app, {self._config.host_name.lower(), socket.gethostname().lower()})
 
     async def _store(
         self, signal: Signal, body: bytes, content_type: str, content_encoding: str

@@ -22,6 +22,7 @@ from longpole_dashboards.addresses import (
     STEP_PATH,
     Query,
 )
+from longpole_dashboards.callback_door import CallbackDoor
 from longpole_dashboards.compressed import CompressedFiles
 from longpole_dashboards.live import register_push
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
@@ -92,6 +93,8 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     register_shell(app, {path: page.layout for path, page in _PAGES.items()})
     for page in _PAGES.values():
         page.register(app, reader)
+    # Before Dash, which was put in front by itself.
+    api.user_middleware.insert(0, Middleware(CallbackDoor, find_dash=lambda: app))
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]

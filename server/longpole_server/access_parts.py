@@ -62,7 +62,8 @@ def _read_proxies(config: Config) -> Proxies:
     except ValueError as error:
         raise ConfigError(f"--proxy-addresses: {error}") from error
     header = config.proxy_user_header
-    return Proxies(networks, header.strip().lower() if header is not None else None)
+    secret = check_key(config.proxy_secret, "proxy's secret")
+    return Proxies(networks, header.strip().lower() if header is not None else None, secret)
 
 
 def _list_hosts(config: Config) -> frozenset[str] | None:

@@ -165,6 +165,8 @@ def open_application(
         door = opened.enter_context(open_door(config))
         may_ask = functools.partial(may_ask_sql, door)
         parts = opened.enter_context(open_store_parts(config, store, may_ask))
+        if parts.session_ends is not None:
+            door.access.sessions.share_ends(parts.session_ends)
         writer = SerialWriter(store.writer, check_right)
         application = _build(config, reader, writer, spool, telling, parts, door, free_text)
         opened.callback(application.alert_desk.close)

@@ -15,6 +15,7 @@ from longpole_server.store import Store
 from longpole_server.store.arrivals import Arrivals, open_arrivals
 from longpole_server.store.client import WRITE_SETTINGS
 from longpole_server.store.retention import apply_retention, choose_retention
+from longpole_server.store.session_ends import SessionEnds
 from longpole_server.store.stored_batches import StoredBatches
 
 _THREADS = 2
@@ -30,6 +31,7 @@ class StoreParts:
         storage: What the store holds.
         arrivals: Takes rows of exported runs.
         batches: Knows what other servers stored; None where there is no other.
+        session_ends: Knows which sessions ended at other servers; None likewise.
     """
 
     pool: ClientPool
@@ -37,6 +39,7 @@ class StoreParts:
     storage: Storage
     arrivals: Arrivals
     batches: StoredBatches | None
+    session_ends: SessionEnds | None
 
 
 @contextmanager
@@ -62,12 +65,15 @@ def open_store_parts(
         arrivals = open_arrivals(store)
         opened.callback(arrivals.close)
         batches: StoredBatches | None = None
+        session_ends: SessionEnds | None = None
         if store.config.url is not None:
             batches = StoredBatches(store.new_limited_client(WRITE_SETTINGS))
             opened.callback(batches.close)
+            session_ends = SessionEnds(store.new_limited_client(WRITE_SETTINGS))
+            opened.callback(session_ends.close)
         sql_routes: Sequence[Route] = ()
         if not config.no_sql_door:
             limits = QueryLimits(config.sql_max_s, config.sql_max_memory_bytes, config.sql_max_rows)
             sql_routes = opened.enter_context(open_sql_door(store, limits, may_ask))
         storage = Storage(pool, store.config, retention)
-        yield StoreParts(pool, sql_routes, storage, arrivals, batches)
+        yield StoreParts(pool, sql_routes, storage, arrivals, batches, session_ends)

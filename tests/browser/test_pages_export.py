@@ -54,6 +54,40 @@ def test_tables_are_saved_as_csv(
     assert len({len(row) for row in rows}) == 1
 
 
+# What a sender chose, and how it stands in a saved table.
+TEXTS = {
+    "=1+1": "'=1+1",
+    "-2+3+cmd|'/C calc'!A0": "'-2+3+cmd|'/C calc'!A0",
+    "\t@SUM(A1)": "'\t@SUM(A1)",
+    "-3.2 s": "-3.2 s",
+    "a=b": "a=b",
+}
+_WRITE_INTO_ROWS = """async (texts) => {
+  const api = await window.dash_ag_grid.getApiAsync("runs-grid");
+  const fields = api.getAllDisplayedColumns().map((each) => each.getColDef().field);
+  const field = fields.find((each) => each);
+  texts.forEach((text, at) => {
+    const row = api.getDisplayedRowAtIndex(at);
+    row.updateData({ ...row.data, [field]: text });
+  });
+}"""
+
+
+def test_what_a_sender_chose_is_no_formula_in_a_saved_table(
+    page: Page, server: FakeServer, tmp_path: Path
+) -> None:
+    page.goto(server.address + "/")
+    page.wait_for_selector("#runs-grid .ag-center-cols-container .ag-cell")
+    page.evaluate(_WRITE_INTO_ROWS, list(TEXTS))
+    with page.expect_download() as download:
+        page.locator("[data-csv='runs-grid']").click()
+    saved = tmp_path / "saved.csv"
+    download.value.save_as(saved)
+    cells = {cell for row in read_csv(saved) for cell in row}
+    assert cells >= set(TEXTS.values())
+    assert not cells & (set(TEXTS) - set(TEXTS.values()))
+
+
 @pytest.mark.parametrize(
     ("address", "graph"),
     [(COMPARISON, "compare-waterfall"), (SAMPLE, "samplepage-lanes")],

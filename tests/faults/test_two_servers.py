@@ -7,6 +7,7 @@ import pytest
 
 from longpole_server.errors import StoreError
 from longpole_server.store.client import WRITE_SETTINGS
+from longpole_server.store.session_ends import SessionEnds
 from longpole_server.store.stored_batches import StoredBatches
 from support.agent_waiting import wait_until
 from support.otlp_pipeline import RecordingWriter, running_pipeline
@@ -81,3 +82,18 @@ def test_a_database_that_is_away_delays_claims_and_loses_nothing(tmp_path: Path)
         assert pipeline.stats.num_write_failures == 2
     assert writer.bodies == ["1"]
     assert len(set(tries)) == 1
+
+
+def test_the_server_that_takes_over_knows_whose_session_ended(tmp_path: Path):
+    with opened_store(tmp_path / "store") as opened:
+        batches = StoredBatches(opened.store.new_limited_client(WRITE_SETTINGS))
+        # A sender that calls its batch so ends nobody's session.
+        assert batches.claim(["session-ended/forged", "agent/boot/1"], "range/1") == set()
+        batches.close()
+        ends = [SessionEnds(opened.store.new_limited_client(WRITE_SETTINGS)) for _ in range(2)]
+        assert ends[1].list_ids(60) == []
+        ends[0].add("0123456789abcdef")
+        ends[0].add("0123456789abcdef")
+        assert ends[1].list_ids(60) == ["0123456789abcdef"]
+        for each in ends:
+            each.close()

@@ -101,6 +101,10 @@ def test_the_rules_are_those_of_prometheus_alone() -> None:
             "server.proxy.addresses whose header counts",
         ),
         (
+            merge(TOKEN, {"server": {"proxy": {"secret": "longpole-proxy"}}}),
+            "say by server.proxy.userHeader",
+        ),
+        (
             merge(TOKEN, {"server": {"redaction": {"own": {"ticket": "a\nb"}}}}),
             "at '/server/redaction/own/ticket'",
         ),
@@ -188,6 +192,11 @@ def test_notes_tell_trainers_where_to_send(helm: HelmChild) -> None:
     assert "get secret longpole-token" in notes
     assert "longpole access --data-dir /data add-user NAME" in notes
     assert "--set agent.hostPID=true" in notes
+    naming: dict[str, Any] = {"addresses": ["10.0.0.0/8"], "userHeader": "X-Forwarded-Email"}
+    named = merge(TOKEN, {"server": {"proxy": naming}})
+    assert "every pod at 10.0.0.0/8 may name itself any user" in helm.render_notes(named)
+    secret = merge(named, {"server": {"proxy": {**naming, "secret": "longpole-proxy"}}})
+    assert "may name itself" not in helm.render_notes(secret)
     behind = merge(TOKEN, {"server": {"ingress": {"enabled": True, "host": "a.example.com"}}})
     assert "server.proxy.addresses is empty" in helm.render_notes(behind)
     assert "server.proxy.addresses" not in notes

@@ -208,7 +208,12 @@ def test_nodes_hold_a_token_that_may_only_send(helm: HelmChild) -> None:
         for name, _, pod in list_pods(documents)
     }
     assert secrets == {
-        "longpole-server": {"longpole-access", "longpole-session", "longpole-tls"},
+        "longpole-server": {
+            "longpole-access",
+            "longpole-proxy",
+            "longpole-session",
+            "longpole-tls",
+        },
         "longpole-agent": {"longpole-gpu-nodes", "longpole-ca"},
     }
     (endpoint,) = find(documents, "ServiceMonitor")["spec"]["endpoints"]

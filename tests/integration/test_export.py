@@ -38,6 +38,11 @@ def send_run(server: ServerProcess) -> None:
     server.wait_for(f"{path_of(RUN_ID)}/steps", lambda page: len(page["steps"]) == STEPS)
 
 
+def make_manifest(file: str) -> str:
+    piece = {"file": file, "table": "steps", "rows": 1}
+    return json.dumps({"format": "longpole.run/1", "run_id": "r", "slices": [piece]})
+
+
 def path_of(run_id: str) -> str:
     return f"/runs/{quote(run_id, safe='')}"
 
@@ -104,6 +109,7 @@ def test_a_run_moves_whole_and_once(start_server: StartServer, tmp_path: Path):
 
     back = run_longpole("import", str(target), "--server", first.url)
     assert back.returncode == 0, back.stderr
+    assert ", 0 of them new there, " in back.stdout
     assert read_facts(first, RUN_ID) == expected
     assert count(first, "SELECT count() FROM gpu_samples") == samples
 
@@ -133,6 +139,8 @@ def test_what_cannot_be_exported_or_imported(server: ServerProcess, tmp_path: Pa
         "{",
         "[]",
         '{"format": "longpole.run/1", "run_id": "r", "slices": [{"file": "a"}]}',
+        make_manifest("a.parquet"),
+        make_manifest("../broken/manifest.json"),
     ):
         (broken / "manifest.json").write_text(manifest)
         done = run_longpole("import", str(broken), "--server", server.url)

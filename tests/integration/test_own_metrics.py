@@ -40,3 +40,36 @@ def test_prometheus_takes_the_rules() -> None:
         pytest.skip("promtool is not on this machine (Debian: prometheus)")
     done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+PAIR = """
+rule_files: [{rules}]
+tests:
+  - interval: 1m
+    input_series:
+      - series: up{{job="longpole-server", pod="server-0", namespace="a"}}
+        values: "{first}"
+      - series: up{{job="longpole-server", pod="server-1", namespace="a"}}
+        values: "0x20"
+    alert_rule_test:
+      - eval_time: 10m
+        alertname: LongpoleServerDown
+        exp_alerts: [{alerts}]
+"""
+DOWN = """{exp_labels: {severity: critical, namespace: a}, exp_annotations: {
+  summary: No Longpole server answers.,
+  description: Nobody sees the runs. Agents keep what comes in their spools
+    and deliver it later.}}"""
+
+
+@pytest.mark.parametrize(("first", "alerts"), [("1x20", ""), ("0x20", DOWN)], ids=["up", "down"])
+def test_a_server_that_stands_by_is_not_told_of_as_down(
+    tmp_path: Path, first: str, alerts: str
+) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on this machine (Debian: prometheus)")
+    file = tmp_path / "pair.yml"
+    file.write_text(PAIR.format(rules=RULES, first=first, alerts=alerts))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)

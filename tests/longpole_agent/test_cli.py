@@ -363,6 +363,9 @@ def test_a_container_without_its_gpus_is_not_alive(
     wait_until(lambda: agent.get("/live") == 503)
     assert agent.get("/ready") == 503
     assert agent.get("/health") == 200
+    # A page of a stranger, whose name was made to lead to this machine.
+    assert agent.get("/health", "rebound.example") == 403
+    assert agent.get("/metrics", "rebound.example") == 403
     # No zeros either, once what was sampled before is delivered.
     wait_until(lambda: not values_of(server.accepted_at("/v1/metrics")[-1]))
     gpu.error = stub.state.init_error = 0

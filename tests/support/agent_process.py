@@ -74,9 +74,9 @@ class AgentProcess:
         assert status == 200
         return json.loads(body)
 
-    def get(self, path: str) -> int:
-        """Return the status that a path answers."""
-        return self._request("GET", path, b"", {})[0]
+    def get(self, path: str, host: str | None = None) -> int:
+        """Return the status that a path answers, also when called by another name."""
+        return self._request("GET", path, b"", {} if host is None else {"Host": host})[0]
 
     def metrics(self) -> str:
         """Return the agent's own figures in Prometheus' text format."""

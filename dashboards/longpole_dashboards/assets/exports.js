@@ -14,9 +14,12 @@
 
   const fileName = (name, ending) => `${name.trim().toLowerCase().replace(/[^a-z0-9]+/g, "-")}.${ending}`;
 
-  /* Spreadsheets run what begins like a formula. */
+  /* Spreadsheets run what begins like a formula; a number with its unit is none. */
+  const SIGNED_NUMBER = /^[+-][0-9][0-9.,]*( ?[A-Za-z%/]{1,16})?$/;
+  const disarm = (text) => (/^\s*[=@+\-\t\r]/.test(text) && !SIGNED_NUMBER.test(text) ? `'${text}` : text);
+
   function quote(text) {
-    const harmless = /^[=@]/.test(text) || /^[+-][^0-9]/.test(text) ? `'${text}` : text;
+    const harmless = disarm(text);
     return /[",\n]/.test(harmless) ? `"${harmless.replace(/"/g, '""')}"` : harmless;
   }
 
@@ -28,7 +31,11 @@
         api.exportDataAsCsv({
           fileName: fileName(name, "csv"),
           processCellCallback: ({ value }) =>
-            value === null || value === undefined || typeof value === "object" ? "" : String(value),
+            value === null || value === undefined || typeof value === "object"
+              ? ""
+              : typeof value === "number"
+                ? String(value)
+                : disarm(String(value)),
         })
       );
       return;

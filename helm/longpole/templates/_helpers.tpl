@@ -156,6 +156,9 @@ capabilities:
 {{- if and $v.server.proxy.userHeader (not $v.server.proxy.addresses) -}}
 {{- fail "server.proxy.userHeader: anybody could name a user in it, so say by server.proxy.addresses whose header counts" -}}
 {{- end -}}
+{{- if and $v.server.proxy.secret (not $v.server.proxy.userHeader) -}}
+{{- fail "server.proxy.secret is for naming users: say by server.proxy.userHeader in which header the proxy does" -}}
+{{- end -}}
 {{- if and (not $v.server.enabled) (not $v.agent.serverUrl) -}}
 {{- fail "server.enabled is false: say by agent.serverUrl where agents send to" -}}
 {{- end -}}

@@ -7,7 +7,6 @@ another site's page is refused.
 
 import base64
 import binascii
-import ipaddress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
@@ -16,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from longpole.host_names import is_own_host
 from longpole_server.api.peers import Peer, Proxies, read_peer
 from longpole_server.api.responses import make_error
 from longpole_server.auth.book import AccessBook
@@ -137,7 +137,9 @@ class AccessMiddleware:
         scope = {**scope, "client": (peer.address, 0) if peer.address else None}
         scope["state"] = {**scope.get("state", {}), "peer": peer}
         if scope["path"] in self._open_paths:
-            await self._app(scope, receive, send)
+            refusal = self._check_open_path(scope, headers)
+            answer = self._app if refusal is None else _refuse(scope, refusal)
+            await answer(scope, receive, send)
             return
         principal, refusal = self._admit(scope, headers, peer)
         if refusal is not None:
@@ -162,6 +164,16 @@ class AccessMiddleware:
         if principal is None:
             return EVERYBODY, _who_are_you(scope, headers)
         return principal, check_origin(scope, headers) or check_role(principal, scope)
+
+    def _check_open_path(self, scope: Scope, headers: Headers) -> "Refusal | None":
+        """Return why not even what is told to everybody is told.
+
+        What is sent there is judged by where it comes from: a sender may have a name of its own for
+        this machine.
+        """
+        if not self._access.book.is_open or scope.get("method") == "POST":
+            return None
+        return check_host(headers, self._access.hosts)
 
     def _ending_with(self, principal: Principal, cookies: str | None, send: Send) -> Send:
         """End a websocket when its owner's secret is taken back, or they signed out.
@@ -244,23 +256,15 @@ def check_origin(scope: Scope, headers: Headers) -> Refusal | None:
 
 def check_host(headers: Headers, hosts: frozenset[str] | None) -> Refusal | None:
     """Return why a name is not this server's: a stranger's name may point at this machine."""
-    name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-    if hosts is None or name in hosts or _is_address(name):
+    header = headers.get("host", "")
+    if hosts is None or is_own_host(header, hosts):
         return None
     return Refusal(
         403,
         "unknown_host",
-        f"this server is not known as {name[:100]!r}",
+        f"this server is not known as {header[:100]!r}",
         "without credentials it answers to localhost alone; set --public-url, or a token",
     )
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _who_are_you(scope: Scope, headers: Headers) -> Refusal:

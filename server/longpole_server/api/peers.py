@@ -1,13 +1,17 @@
 """Where a request really comes from, when proxies that are trusted stand before this server."""
 
+import hmac
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+_PROOF_HEADER = "x-longpole-proxy-secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +21,12 @@ class Proxies:
     Attributes:
         networks: Their addresses; of others no forwarding header counts.
         user_header: Set by the proxy after it checked who it is, in lower case; None: none is.
+        secret: What a proxy shows that may name a user; None: its address is enough.
     """
 
     networks: tuple[Network, ...] = ()
     user_header: str | None = None
+    secret: str | None = field(default=None, repr=False)
 
     def trust(self, address: str) -> bool:
         """Tell whether an address is one of theirs."""
@@ -54,12 +60,33 @@ def read_peer(scope: Scope, headers: Headers, proxies: Proxies) -> Peer:
     is_encrypted = scope.get("scheme") in {"https", "wss"}
     if not proxies.trust(address):
         return Peer(address, is_encrypted)
-    forwarded = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+    forwarded = _join(headers, "x-forwarded-proto").rpartition(",")[2].strip().lower()
     if forwarded:
         is_encrypted = forwarded in {"https", "wss"}
-    user = headers.get(proxies.user_header, "").strip() if proxies.user_header else ""
-    chain = [_strip_port(word.strip()) for word in headers.get("x-forwarded-for", "").split(",")]
-    return Peer(_find_client(chain, address, proxies), is_encrypted, user or None)
+    chain = [_strip_port(word.strip()) for word in _join(headers, "x-forwarded-for").split(",")]
+    user = _find_user(headers, proxies)
+    return Peer(_find_client(chain, address, proxies), is_encrypted, user)
+
+
+def _join(headers: Headers, name: str) -> str:
+    """Return a header that some proxies add a line of their own to, after the client's."""
+    return ",".join(headers.getlist(name))
+
+
+def _find_user(headers: Headers, proxies: Proxies) -> str | None:
+    """Return whom the proxy names, None where the client named somebody beside."""
+    values = headers.getlist(proxies.user_header) if proxies.user_header is not None else []
+    if len(values) != 1 or not _shows_secret(headers, proxies.secret):
+        return None
+    return values[0].strip() or None
+
+
+def _shows_secret(headers: Headers, secret: str | None) -> bool:
+    """Tell whether it is the proxy that asks, and not another program at an address like its."""
+    if secret is None:
+        return True
+    shown = headers.get(_PROOF_HEADER, "")
+    return hmac.compare_digest(shown.encode("latin-1"), secret.encode())
 
 
 def _strip_port(text: str) -> str:

@@ -3,14 +3,31 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Protocol
 
-from longpole_server.errors import ConfigError
+from longpole_server.errors import ConfigError, StoreError
 
 _logger = logging.getLogger(__name__)
 
 _MAX_KEPT = 100_000
+
+
+class EndsElsewhere(Protocol):
+    """What servers that take over from each other know of ended sessions.
+
+    Raises:
+        StoreError: It cannot be read or written.
+    """
+
+    def add(self, session_id: str) -> None:
+        """Write down that a session ended."""
+        ...
+
+    def list_ids(self, max_age_s: int) -> Collection[str]:
+        """Return the sessions that ended within so many seconds."""
+        ...
 
 
 class EndedSessions:
@@ -34,11 +51,36 @@ class EndedSessions:
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._until_s: dict[str, float] = {}
+        self._elsewhere: EndsElsewhere | None = None
         if file is not None:
             self._read(file)
 
+    def share(self, elsewhere: EndsElsewhere) -> None:
+        """Take over what another server knows, and tell the next one of what ends here.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        until_s = self._clock_s() + self._max_age_s
+        known = elsewhere.list_ids(self._max_age_s)
+        with self._lock:
+            for session_id in known:
+                self._until_s.setdefault(session_id, until_s)
+        self._elsewhere = elsewhere
+
     def add(self, session_id: str) -> None:
         """Remember that a session ended now."""
+        self._remember(session_id)
+        if self._elsewhere is None:
+            return
+        try:
+            self._elsewhere.add(session_id)
+        except StoreError as error:
+            _logger.error(
+                "a server that takes over will not know of a session that ended: %s", error
+            )
+
+    def _remember(self, session_id: str) -> None:
         until_s = self._clock_s() + self._max_age_s
         with self._lock:
             self._until_s[session_id] = until_s

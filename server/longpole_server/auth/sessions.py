@@ -13,7 +13,7 @@ from pathlib import Path
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from longpole_server.auth.book import AccessBook
-from longpole_server.auth.ended import EndedSessions
+from longpole_server.auth.ended import EndedSessions, EndsElsewhere
 from longpole_server.errors import ConfigError
 from longpole_server.model.principal import Principal
 
@@ -63,6 +63,10 @@ class Sessions:
         if read is not None:
             self._ended.add(read[2])
 
+    def share_ends(self, elsewhere: EndsElsewhere) -> None:
+        """Know of sessions that ended at another server, and tell it. Raises as its methods."""
+        self._ended.share(elsewhere)
+
     def _read(self, value: str) -> tuple[str, str, str] | None:
         """Return subject, stamp and id of a session; None when it is forged or too old."""
         try:
@@ -75,15 +79,15 @@ class Sessions:
             return None
 
 
-def check_key(key: str | None) -> str | None:
+def check_key(key: str | None, name: str = "session key") -> str | None:
     """Return a key that somebody chose.
 
     Raises:
-        ConfigError: It is so short that it may be guessed; sessions could be forged.
+        ConfigError: It is so short that it may be guessed; sessions or names could be forged.
     """
     if key is not None and len(key) < _MIN_KEY_CHARACTERS:
         raise ConfigError(
-            f"the session key has fewer than {_MIN_KEY_CHARACTERS} characters",
+            f"the {name} has fewer than {_MIN_KEY_CHARACTERS} characters",
             hint="make one by `openssl rand -hex 32`",
         )
     return key

@@ -72,10 +72,19 @@ def back_up(config: Config, target: Path) -> Mapping[str, int]:
             if (config.data_dir / name).is_file():
                 shutil.copy2(config.data_dir / name, partial / name)
         (partial / MANIFEST).write_text(json.dumps(_describe(location, rows), indent=2))
+        # Its name says that it is whole: the disk has it before, whatever happens to the power.
+        os.sync()
         partial.rename(target)
     except OSError as error:
-        raise StoreError(f"cannot write {partial}: {error.strerror}") from error
+        raise StoreError(f"cannot write {partial}: {_explain(error)}") from error
     return rows
+
+
+def _explain(error: OSError) -> str:
+    """Return the reason in words; of many files that could not be copied the first one's."""
+    if isinstance(error, shutil.Error) and error.args and error.args[0]:
+        return str(error.args[0][0][2])
+    return error.strerror or str(error)
 
 
 def _write_what_waits(config: Config) -> None:

@@ -124,12 +124,23 @@ class ServerClient:
             raise ServerError(f"{self._address} broke off: {error}.") from error
 
     def download(self, path: str, file: Path) -> None:
-        """Write what is at `/api/v1<path>` into a file. Raises as `get`."""
-        with self._open(f"/api/v1{path}", None, {}) as answer, file.open("wb") as stream:
+        """Write what is at `/api/v1<path>` into a file, which is there when it is whole.
+
+        Raises as `get`.
+        """
+        partial = file.with_name(f"{file.name}.partial")
+        with self._open(f"/api/v1{path}", None, {}) as answer, partial.open("wb") as stream:
+            expected = answer.length
             try:
                 shutil.copyfileobj(answer, stream)
             except http.client.HTTPException as error:
                 raise ServerError(f"{self._address} broke off: {error}.") from error
+            # Where a server ends amid a body, reading piece by piece ends like a whole one.
+            if expected is not None and stream.tell() != expected:
+                raise ServerError(
+                    f"{self._address} broke off: {stream.tell():,} bytes of {expected:,}."
+                )
+        partial.replace(file)
 
     def _open(
         self, path: str, body: IO[bytes] | bytes | None, headers: Mapping[str, str]

@@ -75,7 +75,7 @@ def _export_run(client: ServerClient, run_id: str, to: str | None) -> str:
     partial.mkdir(parents=True)
     slices: list[dict[str, Any]] = manifest["slices"]
     for number, piece in enumerate(slices):
-        piece["file"] = f"{number:05}-{piece['table']}.parquet"
+        piece["file"] = f"{number:05}-{_file_name(piece['table'])}.parquet"
         bounds = {name: piece[name] for name in ("table", "from_ns", "to_ns")}
         query = urllib.parse.urlencode({"run": run_id, **bounds})
         client.download(f"/export/rows?{query}", partial / piece["file"])

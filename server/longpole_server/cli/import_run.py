@@ -41,7 +41,7 @@ def send_run(client: ServerClient, server: str, directory: Path, run_id: str | N
         rows += int(piece["rows"])
         num_new += int(answer["new_rows"])
     return (
-        f"{directory}: {rows:,} rows in run {run_id}, {num_new:,} sent anew, "
+        f"{directory}: {rows:,} rows in run {run_id}, {num_new:,} of them new there, "
         f"{server.rstrip('/')}/run?id={quote_segment(run_id)}"
     )
 
@@ -52,11 +52,27 @@ def _read_manifest(directory: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UnreadableLogError(f"{directory / MANIFEST} is no JSON: {error}.") from error
     manifest = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
-    if manifest.get("format") != _FORMAT:
+    if manifest.get("format") != _FORMAT or not _is_complete(manifest):
         raise UnreadableLogError(f"{directory} is no export of the form {_FORMAT}.")
-    missing = [
-        piece["file"] for piece in manifest["slices"] if not (directory / piece["file"]).is_file()
-    ]
+    names = [str(piece["file"]) for piece in manifest["slices"]]
+    foreign = [name for name in names if Path(name).name != name]
+    if foreign:
+        # Whoever made the export does not choose what of this machine is sent.
+        raise UnreadableLogError(f"{directory} names {foreign[0][:100]!r}, which is no file in it.")
+    missing = [name for name in names if not (directory / name).is_file()]
     if missing:
         raise UnreadableLogError(f"{directory} lacks {len(missing)} files, {missing[0]} first.")
     return manifest
+
+
+def _is_complete(manifest: dict[str, Any]) -> bool:
+    slices = manifest.get("slices")
+    if not isinstance(slices, list) or not isinstance(manifest.get("run_id"), str):
+        return False
+    return all(
+        isinstance(piece, dict)
+        and isinstance(piece.get("file"), str)
+        and isinstance(piece.get("table"), str)
+        and isinstance(piece.get("rows"), int)
+        for piece in cast("list[Any]", slices)
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import platformdirs
 
+from longpole.host_names import is_loopback
 from longpole.log_lines import parse_form
 from longpole_server.config.values import (
-    is_loopback,
     parse_count,
     parse_flag,
     parse_port,
@@ -84,6 +84,14 @@ class Config:
     proxy_user_header: str | None = field(
         default=None,
         metadata=_option("header in which such a proxy names the user that it signed in"),
+    )
+    proxy_secret: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option(
+            "what such a proxy must show in X-Longpole-Proxy-Secret before it may name a user",
+            secret=True,
+        ),
     )
     proxy_role: str = field(
         default="viewer",
@@ -246,6 +254,11 @@ class Config:
             raise ConfigError(
                 "anybody could name a user in that header",
                 hint="say with --proxy-addresses whose header counts",
+            )
+        if self.proxy_secret is not None and self.proxy_user_header is None:
+            raise ConfigError(
+                "a proxy's secret is for naming users",
+                hint="say with --proxy-user-header in which header it does",
             )
         if self.proxy_role not in {"viewer", "admin"}:
             raise ConfigError(f"--proxy-role {self.proxy_role!r} is neither viewer nor admin")

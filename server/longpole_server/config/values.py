@@ -1,6 +1,5 @@
 """How the values of options are written: yes and no, ports, sizes, spans of time, numbers."""
 
-import ipaddress
 import re
 
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -69,13 +68,3 @@ def parse_seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise ValueError(f"{text!r} is not a positive number of seconds")
     return seconds
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a listener on `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

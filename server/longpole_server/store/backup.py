@@ -3,7 +3,9 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import os
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +18,8 @@ from longpole_server.store.location import StoreConfig
 from longpole_server.store.lock import DirectoryLock
 
 _CONTENT = "database"
+# The engine's list of the files of a copy, with their sizes.
+_LIST = ".backup"
 # Stands in a data directory while a backup is put back into it.
 _UNFINISHED = "restore-unfinished"
 _NOT_EMBEDDED = "Only the embedded store is backed up here; use ClickHouse's own BACKUP."
@@ -39,6 +43,7 @@ def restoring(data_dir: Path) -> Generator[None]:
     except OSError as error:
         raise StoreError(f"cannot write {mark}: {error.strerror}") from error
     yield
+    os.sync()
     try:
         mark.unlink()
     except OSError as error:
@@ -61,7 +66,38 @@ def write_backup(config: StoreConfig, directory: Path) -> Mapping[str, int]:
         StoreLockedError: A process has the store open.
         StoreError: The engine or the disk failed.
     """
-    return _work(config, directory, "BACKUP", "TO")
+    rows = _work(config, directory, "BACKUP", "TO")
+    _check_whole(directory / _CONTENT)
+    return rows
+
+
+def _check_whole(copy: Path) -> None:
+    """Hold every file of a copy against the engine's list: a full disk is no failure to the engine.
+
+    Raises:
+        StoreError: Files are missing or short.
+    """
+    try:
+        # The engine of this process wrote it just now.
+        listed = ET.parse(copy / _LIST).getroot().findall("contents/file")  # noqa: S314 - see above
+        short = [name for name, size in map(_read_entry, listed) if size != _measure(copy / name)]
+    except (OSError, ET.ParseError, ValueError) as error:
+        raise StoreError(f"the copy in {copy} is not whole; is its disk full?") from error
+    if short or not listed:
+        raise StoreError(
+            f"the copy in {copy} is not whole, {len(short):,} of {len(listed):,} files are short;"
+            " is its disk full?"
+        )
+
+
+def _read_entry(file: ET.Element) -> tuple[str, int]:
+    """Return where the content of a listed file lies, and its size; equal ones lie there once."""
+    return file.findtext("data_file") or file.findtext("name", ""), int(file.findtext("size", ""))
+
+
+def _measure(path: Path) -> int:
+    """Return the size of a file; one without content is not written."""
+    return path.stat().st_size if path.is_file() else 0
 
 
 def read_backup(config: StoreConfig, directory: Path) -> Mapping[str, int]:

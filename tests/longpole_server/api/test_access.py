@@ -104,6 +104,10 @@ def test_a_stranger_s_name_for_this_machine_is_refused_where_nobody_is_asked(ope
     refused = client.get("/api/v1/runs", headers={"Host": "rebound.example"})
     assert refused.status_code == 403
     assert refused.json()["error"]["code"] == "unknown_host"
+    # Nor whether there is a server, and of which version.
+    for path in ("/api/v1/health", "/api/v1/ready", "/login"):
+        assert client.get(path, headers={"Host": "rebound.example"}).status_code == 403, path
+    assert client.get("/api/v1/health", headers={"Host": ""}).status_code == 200
 
 
 @pytest.mark.parametrize("token", [None, TOKEN])

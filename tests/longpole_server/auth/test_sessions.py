@@ -5,7 +5,7 @@ import pytest
 from longpole_server.auth.book import AccessBook
 from longpole_server.auth.ended import EndedSessions
 from longpole_server.auth.sessions import Sessions, check_key, load_key
-from longpole_server.errors import ConfigError
+from longpole_server.errors import ConfigError, StoreError
 from support.doors import PASSWORD, add_user
 
 KEY = "k" * 40
@@ -55,6 +55,35 @@ def test_what_would_have_ended_by_itself_is_forgotten(tmp_path: Path):
     again = EndedSessions(file, 60, lambda: now_s[0])
     assert ("a" in again, "b" in again) == (False, True)
     assert file.read_text() == "b 1090\n"
+
+
+class Elsewhere:
+    """What servers share: a list, and a database that may be away."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.is_away = False
+
+    def add(self, session_id: str) -> None:
+        if self.is_away:
+            raise StoreError("away")
+        self.ids.append(session_id)
+
+    def list_ids(self, max_age_s: int) -> list[str]:
+        return self.ids
+
+
+def test_a_session_that_ended_at_one_server_has_ended_at_the_one_that_takes_over(tmp_path: Path):
+    elsewhere = Elsewhere()
+    first = EndedSessions(tmp_path / "first", 60)
+    first.share(elsewhere)
+    first.add("a")
+    elsewhere.is_away = True
+    first.add("b")
+    assert ("a" in first, "b" in first) == (True, True)
+    second = EndedSessions(tmp_path / "second", 60)
+    second.share(elsewhere)
+    assert ("a" in second, "b" in second) == (True, False)
 
 
 def test_a_disk_that_takes_nothing_keeps_nobody_signed_in(tmp_path: Path):

@@ -59,6 +59,18 @@ def test_a_strange_answer_is_one_error(payload: bytes, message: str) -> None:
         ServerClient(address, None).get("/runs")
 
 
+def test_a_download_that_broke_off_is_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    with answering(http("200 OK", b"whole")) as address:
+        ServerClient(address, None).download("/export/rows", file)
+    assert file.read_bytes() == b"whole"
+    file.unlink()
+    torn = b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\nthe first bytes"
+    with answering(torn) as address, pytest.raises(ServerError, match="15 bytes of 99"):
+        ServerClient(address, None).download("/export/rows", file)
+    assert not file.exists()
+
+
 def test_an_error_of_the_api_keeps_its_message_and_hint() -> None:
     body = b'{"error": {"code": "not_found", "message": "No run x.", "hint": "See /runs."}}'
     with answering(http("404 Not Found", body)) as address, pytest.raises(NotFoundError) as caught:
