@@ -116,8 +116,8 @@ class CallbackDoor:
                 return 400, f"{field} is no list"
             if not _fit(cast("list[Any]", given), expected):
                 return 400, f"{field} are not those of this callback: reload the page"
-        outputs = call.get("outputs", [])
-        if not (isinstance(outputs, dict) or _is_list_of(outputs, dict | list)):
+        outputs = call.get("outputs") or []
+        if not isinstance(outputs, dict) and not _is_list_of(cast("object", outputs), dict | list):
             return 400, "outputs are none"
         return None
 

@@ -156,7 +156,11 @@ class ServerClient:
             if body is not None:
                 self._explain_break_off(error)
             reason = getattr(error, "reason", error) or type(error).__name__
-            raise ServerError(f"{self._address} does not answer: {reason}.") from error
+            is_refused = isinstance(reason, ConnectionRefusedError)
+            raise ServerError(
+                f"{self._address} does not answer: {reason}.",
+                "`longpole up` starts a server; --server names another one" if is_refused else "",
+            ) from error
 
     def _explain_break_off(self, error: Exception) -> None:
         """Raise what a server said that broke off while a body was sent, if it says so again.

@@ -69,10 +69,15 @@ def _is_complete(manifest: dict[str, Any]) -> bool:
     slices = manifest.get("slices")
     if not isinstance(slices, list) or not isinstance(manifest.get("run_id"), str):
         return False
-    return all(
-        isinstance(piece, dict)
-        and isinstance(piece.get("file"), str)
+    return all(_is_piece(piece) for piece in cast("list[object]", slices))
+
+
+def _is_piece(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    piece = cast("dict[str, Any]", value)
+    return (
+        isinstance(piece.get("file"), str)
         and isinstance(piece.get("table"), str)
         and isinstance(piece.get("rows"), int)
-        for piece in cast("list[Any]", slices)
     )
