@@ -4,17 +4,22 @@ One round each by default; `pytest tests/integration/test_killed_commands.py --r
 """
 
 import contextlib
+import os
 import random
+import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from longpole_server.store import StoreConfig, open_store
 from longpole_server.store.backup import count_rows
+from longpole_server.store.client import WRITE_SETTINGS
+from support.agent_waiting import wait_until
 from support.otlp_builders import T0_NS, loop, process, stage, traces
 from support.server_process import ServerProcess, StartServer, run_longpole, start_longpole
 
@@ -22,8 +27,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 RUN_ID = "killed"
 STEPS = 3
-LOG = Path(__file__).parents[1] / "data" / "verl_console_long_tail.log"
 ROUNDS_OF_SIX = 6
+# A few files are written within so many seconds.
+MOMENT_S = 0.4
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -32,16 +38,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(-(-rounds // ROUNDS_OF_SIX)))
 
 
-def send_run(server: ServerProcess) -> None:
-    start_s = (time.time_ns() - T0_NS) // 10**9 - 500.0
-    for step in range(1, STEPS + 1):
-        at_s = start_s + 10.0 * step
-        spans = [stage("gen", step, at_s, at_s + 6.0), loop(step, at_s, at_s + 10.0)]
-        assert server.send("traces", traces((process(RUN_ID), spans))).status_code == 200
-
-
-def wait_for_steps(server: ServerProcess) -> None:
-    server.wait_for(f"/runs/{RUN_ID}/steps", lambda page: len(page["steps"]) == STEPS)
+def make_store(directory: Path) -> None:
+    store = open_store(StoreConfig(directory=directory / "store"))
+    client = store.new_limited_client(WRITE_SETTINGS)
+    for number in range(4):
+        ids = [os.urandom(20).hex() for _ in range(5_000)]
+        rows = pa.table({"batch_id": ids, "token": [str(number)] * len(ids)})
+        client.insert("stored_batches", rows, str(number))
+    client.close()
+    store.close()
 
 
 def count(data_dir: Path) -> Mapping[str, int]:
@@ -54,114 +59,99 @@ def count(data_dir: Path) -> Mapping[str, int]:
         store.close()
 
 
-def kill_amid(words: list[str], seconds: float, log: Path) -> None:
-    """Start a command and kill it after a while, or let it end when it was faster."""
+def kill_amid(words: list[str], log: Path, begins: Callable[[], bool], seconds: float) -> None:
+    """Start a command and kill it a while after it began, or let it end when it was faster."""
     command = start_longpole(*words, log=log)
+    wait_until(lambda: begins() or command.poll() is not None)
     with contextlib.suppress(subprocess.TimeoutExpired):
         command.wait(seconds)
     command.kill()
     command.wait()
 
 
-def measure(*words: str) -> float:
-    """Run a command to its end and return how long it took: when it can be killed."""
-    begun_s = time.monotonic()
-    done = run_longpole(*words)
-    assert done.returncode == 0, done.stderr
-    return time.monotonic() - begun_s
-
-
-def test_a_backup_that_was_killed_is_none_and_the_next_one_is_whole(
-    start_server: StartServer, tmp_path: Path, seed: int
+def test_a_backup_or_restore_that_was_killed_is_none_until_it_is_repeated(
+    tmp_path: Path, seed: int
 ):
-    random_moment = random.Random(seed).random
-    server = start_server(tmp_path, "--no-agent")
-    send_run(server)
-    wait_for_steps(server)
-    server.kill()
-    data = ("--data-dir", str(server.data_dir))
-    took_s = measure("backup", str(tmp_path / "first"), *data)
-    before = count(server.data_dir)
-    copy = tmp_path / "copy"
-    kill_amid(["backup", str(copy), *data], took_s * random_moment(), tmp_path / "log")
+    moment = random.Random(seed).random
+    data, copy, back = tmp_path / "data", tmp_path / "copy", tmp_path / "back"
+    data.mkdir(mode=0o700)
+    make_store(data)
+    before = count(data)
+    words = ["backup", str(copy), "--data-dir", str(data)]
+    partial = tmp_path / "copy.partial"
+    kill_amid(words, tmp_path / "log", partial.exists, MOMENT_S * moment())
     if not copy.exists():
-        half = run_longpole("restore", str(copy), "--data-dir", str(tmp_path / "of-half"))
+        # A name that says what it is, and nothing that restores it by mistake.
+        half = run_longpole("restore", str(partial), "--data-dir", str(tmp_path / "of-half"))
         assert half.returncode == 2, half.stderr
-        done = run_longpole("backup", str(copy), *data)
+        done = run_longpole(*words)
         assert done.returncode == 0, done.stderr
-    assert not copy.with_name("copy.partial").exists()
-    assert count(server.data_dir) == before
+    assert not partial.exists()
 
-    back = tmp_path / "back"
     words = ["restore", str(copy), "--data-dir", str(back)]
-    kill_amid(words, took_s * random_moment(), tmp_path / "log")
-    if not (back / "store").is_dir() or (back / "restore-unfinished").exists():
-        if back.exists():
-            served = run_longpole("server", "--port", "0", "--no-otlp", "--data-dir", str(back))
-            assert served.returncode == 1, served.stdout
-            assert "longpole restore again" in served.stderr
+    mark = back / "restore-unfinished"
+    kill_amid(words, tmp_path / "log", mark.exists, MOMENT_S * moment())
+    if mark.exists():
+        served = run_longpole("server", "--port", "0", "--no-otlp", "--data-dir", str(back))
+        assert served.returncode == 1, served.stdout
+        assert "longpole restore again" in served.stderr
         done = run_longpole(*words)
         assert done.returncode == 0, done.stderr
     assert count(back) == before
+    assert count(data) == before
+
+
+def send_run(server: ServerProcess) -> None:
+    start_s = (time.time_ns() - T0_NS) // 10**9 - 500.0
+    for step in range(1, STEPS + 1):
+        at_s = start_s + 10.0 * step
+        spans = [stage("gen", step, at_s, at_s + 6.0), loop(step, at_s, at_s + 10.0)]
+        assert server.send("traces", traces((process(RUN_ID), spans))).status_code == 200
+    server.wait_for(f"/runs/{RUN_ID}/steps", lambda page: len(page["steps"]) == STEPS)
 
 
 def test_an_export_or_import_that_was_killed_is_repeated_without_doubles(
     start_server: StartServer, tmp_path: Path, seed: int
 ):
-    random_moment = random.Random(seed).random
-    directories = [tmp_path / "1", tmp_path / "2"]
-    for each in directories:
-        each.mkdir()
-    first = start_server(directories[0], "--no-agent")
-    send_run(first)
-    wait_for_steps(first)
-    there = ("--server", first.url)
-    took_s = measure("export", RUN_ID, "--to", str(tmp_path / "first"), *there)
-    target = tmp_path / "run"
-    words = ["export", RUN_ID, "--to", str(target), *there]
-    kill_amid(words, took_s * random_moment(), tmp_path / "log")
-    if not target.exists():
-        assert run_longpole(*words).returncode == 0
-    files = {each.name for each in target.iterdir()}
-    assert files == {each.name for each in (tmp_path / "first").iterdir()}
-    first.kill()
+    moment = random.Random(seed).random
+    server = start_server(tmp_path, "--no-agent")
+    send_run(server)
+    target, partial = tmp_path / "run", tmp_path / "run.partial"
 
-    second = start_server(directories[1], "--no-agent")
-    commands = [["import", str(target)], ["import", str(LOG)]]
-    for command in commands:
-        words = [*command, "--server", second.url]
-        kill_amid(words, took_s * random_moment(), tmp_path / "log")
-    # Its server is killed as well, with what it had taken of the second one.
-    command = start_longpole(*commands[1], "--server", second.url, log=tmp_path / "log")
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        command.wait(took_s * random_moment())
-    second.kill()
+    def export() -> list[str]:
+        return ["export", RUN_ID, "--to", str(target), "--server", server.url]
+
+    kill_amid(export(), tmp_path / "out", partial.exists, MOMENT_S * moment())
+    # Once more, with its server killed amid it.
+    shutil.rmtree(target, ignore_errors=True)
+    command = start_longpole(*export(), log=tmp_path / "out")
+    wait_until(lambda: partial.exists() or command.poll() is not None)
+    time.sleep(MOMENT_S * moment())
+    server.kill()
     command.wait()
-    again = start_server(directories[1], "--no-agent")
-    for command in commands:
-        done = run_longpole(*command, "--server", again.url)
+    server = start_server(tmp_path, "--no-agent")
+    if not target.exists():
+        done = run_longpole(*export())
         assert done.returncode == 0, done.stderr
-    wait_for_steps(again)
-    again.wait_for(
-        "/runs/import%2Fverl_console_long_tail/steps", lambda page: len(page["steps"]) == 8
-    )
-    again.kill()
-    counted = count(directories[1] / "data")
-    of_first = count(directories[0] / "data")
-    assert counted["otel_traces"] == of_first["otel_traces"]
-    assert counted["stage_spans"] - of_first["stage_spans"] == count_log(tmp_path)
-    assert counted["run_starts"] == 2
 
+    def bring() -> list[str]:
+        return ["import", str(target), "--run", "again", "--server", server.url]
 
-def count_log(directory: Path) -> int:
-    """Return how many windows the log has, put into a store without any trouble."""
-    data = directory / "undisturbed"
-    data.mkdir()
-    server = ServerProcess(data, "--no-agent")
-    try:
-        assert run_longpole("import", str(LOG), "--server", server.url).returncode == 0
-        path = "/runs/import%2Fverl_console_long_tail/steps"
-        server.wait_for(path, lambda page: len(page["steps"]) == 8)
-    finally:
-        server.kill()
-    return count(data / "data")["stage_spans"]
+    def has_begun() -> bool:
+        return "again" in server.client.get("/api/v1/runs").text
+
+    kill_amid(bring(), tmp_path / "out", has_begun, MOMENT_S * moment())
+    command = start_longpole(*bring(), log=tmp_path / "out")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        command.wait(2.0 * moment())
+    server.kill()
+    command.wait()
+    server = start_server(tmp_path, "--no-agent")
+    done = run_longpole(*bring())
+    assert done.returncode == 0, done.stderr
+    server.wait_for("/runs/again/steps", lambda page: len(page["steps"]) == STEPS)
+    server.kill()
+    counted = count(server.data_dir)
+    assert (counted["run_starts"], counted["steps"]) == (2, 2 * STEPS)
+    # Raw spans belong to the run that they name, and were there.
+    assert (counted["stage_spans"], counted["otel_traces"]) == (4 * STEPS, 2 * STEPS)
