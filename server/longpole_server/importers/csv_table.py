@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from longpole_server.errors import UnreadableLogError
 from longpole_server.importers.literals import read_number
 from longpole_server.importers.logged import LogLine, LogSummary
 from longpole_server.importers.tracked import Tracked, TrackedReader
@@ -21,8 +22,12 @@ _STEP_COLUMNS = (
     "global_step",
     "train/global_step",
     "trainer/global_step",
+    "training/global_step",
+    "training_step",
     "rollout/step",
 )
+# What wandb's charts have in the first column where another axis than the step was chosen.
+_TIME_AXES = ("Relative Time (Wall)", "Relative Time (Process)", "Wall Time")
 _TIME_COLUMN = "_timestamp"
 _CHART_COLUMN = re.compile(r"^(?P<run>.+) - (?P<name>\S.*?)(?P<extreme>__MIN|__MAX)?$")
 _MAX_HEADER_BYTES = 1 << 20
@@ -38,7 +43,8 @@ def is_csv_table(head: bytes) -> bool:
         columns = next(csv.reader([first]), list[str]())
     except csv.Error:
         return False
-    return len(columns) > 1 and any(name.strip() in _STEP_COLUMNS for name in columns)
+    known = (*_STEP_COLUMNS, *_TIME_AXES)
+    return len(columns) > 1 and any(name.strip() in known for name in columns)
 
 
 def read_csv_table(stream: BinaryIO, summary: LogSummary) -> Iterator[LogLine]:
@@ -47,12 +53,20 @@ def read_csv_table(stream: BinaryIO, summary: LogSummary) -> Iterator[LogLine]:
     Args:
         stream: The file from its start.
         summary: Counts grow as rows are read.
+
+    Raises:
+        UnreadableLogError: It says times in the place of steps.
     """
     csv.field_size_limit(_MAX_FIELD_CHARS)
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
     rows = csv.reader(text)
     header = [name.strip() for name in next(rows, list[str]())]
     names = _name_columns(header, summary)
+    if not any(name in _STEP_COLUMNS for name in header):
+        raise UnreadableLogError(
+            f"The table's first column is `{header[0]}`, so nobody knows its steps.",
+            "Choose Step as the chart's x axis and export it again, or the run's whole history.",
+        )
     step_columns = [header.index(name) for name in _STEP_COLUMNS if name in header]
     reader = TrackedReader()
     try:

@@ -40,7 +40,8 @@ def parse_flat_jsonl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[Lo
     """
     clock = ElapsedClock()
     for raw in lines:
-        text = raw.strip()
+        # A list may have an object on each line.
+        text = raw.strip().lstrip(b"[").rstrip(b",]").strip()
         if not text:
             continue
         parsed = _parse_line(text, summary, clock)

@@ -154,6 +154,14 @@ def test_a_line_of_prime_rl_within_quotes_ends_with_them(shown: str) -> None:
     }
 
 
+def test_a_json_list_with_a_record_on_each_line_is_read() -> None:
+    steps, summary = read(
+        '[\n{"step": 1, "timing_s/step": 66.0},\n{"step": 2, "timing_s/step": 67.0}\n]\n'
+    )
+    assert [(step.step, step.scalars["timing_s/step"]) for step in steps] == [(1, 66.0), (2, 67.0)]
+    assert summary.num_unreadable == 0
+
+
 def test_ms_swift_s_jsonl_names_steps_and_says_what_they_took() -> None:
     rows = [
         f'{{"reward": 0.5, "completions/mean_length": 120.5, "global_step/max_steps": "{step}/9", '

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longpole_server.errors import UnreadableLogError
 from longpole_server.importers import LogSource, LogSummary, import_facts, pack, read_steps, unpack
 from longpole_server.importers.crc32c import crc32c, masked_crc32c
 from longpole_server.importers.protobuf_wire import MalformedError, read_fields
@@ -126,6 +127,21 @@ def test_charts_of_several_runs_are_read_for_the_first() -> None:
     facts = import_facts(source, "x")
     assert facts.steps[0].step.duration_s == 10.0
     assert "table.runs" in [note.code for note in facts.notes]
+
+
+@pytest.mark.parametrize("axis", ["training/global_step", "train/global_step", "training_step"])
+def test_a_chart_over_the_trainers_own_count_is_read(axis: str) -> None:
+    steps, _ = read(f'"{axis}","a - b - timing_s/step"\n7,10.0\n'.encode())
+    assert steps == {7: {"timing_s/step": 10.0}}
+
+
+def test_a_chart_over_time_says_what_to_export_instead() -> None:
+    text = b'"Relative Time (Process)","a - timing_s/step"\n7,10.0\n'
+    with pytest.raises(UnreadableLogError) as refused:
+        read(text)
+    assert "Relative Time (Process)" in refused.value.message
+    assert refused.value.hint is not None
+    assert "Step" in refused.value.hint
 
 
 def test_values_that_are_not_finite_are_counted() -> None:
