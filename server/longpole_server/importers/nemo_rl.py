@@ -2,7 +2,8 @@
 
 `===== Step 3/100 =====` begins a step; within an epoch steps count from 1 again. Each value stands
 on a line of its own, `• generation: 32.52s (48.9%)`; the percentage repeats the seconds and is not
-read. Copied text may lack the bullets: then known labels and that percentage tell its lines.
+read. Copied text may lack the bullets: then known labels and that percentage tell its lines. Where
+there are bullets a line without one is another program's.
 """
 
 import math
@@ -79,6 +80,7 @@ def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
         summary: Counts grow as lines are consumed.
     """
     block = _Block()
+    values = _Values()
     ended = True
     for raw in lines:
         ended = raw.endswith((b"\n", b"\r"))
@@ -86,7 +88,7 @@ def parse_nemo_rl(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
             continue
         row = clean_row(raw)
         # Values stand behind bullets, headings have few forms.
-        if block.step is not None and ended and (value := _match_value(row.text)):
+        if block.step is not None and ended and (value := values.match(row.text)):
             block.take(value[1].strip(), value[2], value[3].strip(), summary)
         elif "====" not in row.text:
             if _SECTION.match(row.text):
@@ -111,9 +113,10 @@ def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
         summary: Counts grow as lines are consumed.
     """
     block = _Block()
+    values = _Values()
     for raw in lines:
         row = clean_row(raw)
-        if value := _match_value(row.text):
+        if value := values.match(row.text):
             if block.step is None:
                 block.begin(1, 1)
             block.take(value[1].strip(), value[2], value[3].strip(), summary)
@@ -129,23 +132,30 @@ def parse_excerpt(lines: Iterable[bytes], summary: LogSummary) -> Iterator[LogLi
 
 def is_excerpt(lines: Iterable[bytes]) -> bool:
     """Tell whether lines hold the seconds of a step as a block prints them."""
-    return any(_EXCERPT in raw and _match_value(clean_row(raw).text) for raw in lines)
+    return any(_EXCERPT in raw and _Values().match(clean_row(raw).text) for raw in lines)
 
 
 def _may_be_bare(raw: bytes) -> bool:
     return len(raw) <= _MAX_BARE_BYTES and _BARE_MARKS.search(raw) is not None
 
 
-def _match_value(row: str) -> re.Match[str] | None:
-    """Return label, number and unit of a row that holds a value, None for any other row."""
-    if value := _VALUE.match(row):
-        return value
-    bare = _BARE_VALUE.match(row)
-    if bare is None:
-        return None
-    label = bare[1].strip()
-    is_known = label in _NAMES or label in _PERCENT_NAMES or label in _TOTALS
-    return bare if is_known or _SHARE.match(bare[3].strip()) else None
+class _Values:
+    """Finds the rows of a log that hold a value."""
+
+    def __init__(self) -> None:
+        self._has_bullets = False
+
+    def match(self, row: str) -> re.Match[str] | None:
+        """Return label, number and unit of a row that holds a value, None for any other row."""
+        if value := _VALUE.match(row):
+            self._has_bullets = True
+            return value
+        bare = None if self._has_bullets else _BARE_VALUE.match(row)
+        if bare is None:
+            return None
+        label = bare[1].strip()
+        is_known = label in _NAMES or label in _PERCENT_NAMES or label in _TOTALS
+        return bare if is_known or _SHARE.match(bare[3].strip()) else None
 
 
 @dataclass(slots=True)

@@ -116,6 +116,13 @@ def test_nemo_rls_blocks_without_bullets_are_read(head: str) -> None:
     }
 
 
+def test_beside_bullets_a_line_without_one_is_another_programs() -> None:
+    rows = NEMO_RL.replace("Loss", "• Loss").replace("Total", "• Total")
+    head = f"{'=' * 25} Step 1/100 {'=' * 25}\n"
+    (step,), _ = read(head + rows + "Loss: 7.5\nwarm-up: 3.00s (4.0%)\n")
+    assert step.scalars == {"train/loss": 0.1032, "timing/train/total_step_time": 66.55}
+
+
 def test_a_list_of_prime_rls_lines_is_not_one_step() -> None:
     lines = [
         f"16:43:4{step} SUCCESS Step {step} | Time: {step}.50s | Reward: 0.{step} | "
