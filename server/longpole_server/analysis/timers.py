@@ -191,8 +191,8 @@ NEMO_RL = Scheme(
             "teacher_logprob_inference": Timer(stages.REF),
             "teacher_logprob_inference_prep": _PREPARE,
             "value_training_prep": _PREPARE,
-            "overlong_filter": _PREPARE,
-            "mask_sample_filter": _PREPARE,
+            "overlong_filter": Timer(stages.PREPARE, within="data_processing"),
+            "mask_sample_filter": Timer(stages.PREPARE, within="data_processing"),
             "checkpointing": _CHECKPOINT,
         },
     )
@@ -228,13 +228,14 @@ SKYRL = Scheme(
             "policy_train": Timer(stages.UPDATE_ACTOR, within="train_critic_and_policy"),
             "update_ref_with_policy": Timer(stages.REF),
             "sync_weights": _SYNC,
-            # `timing/step` leaves these out.
+            # `timing/step` leaves these out; the synchronous trainer saves in it by now.
             "eval": _TESTING_OUTSIDE,
-            "save_checkpoints": _CHECKPOINT_OUTSIDE,
-            "save_hf_model": _CHECKPOINT_OUTSIDE,
-            "cleanup_old_checkpoints": _CHECKPOINT_OUTSIDE,
+            "save_checkpoints": _CHECKPOINT,
+            "save_hf_model": _CHECKPOINT,
         },
     ),
+    # Inside `timing/eval` and `timing/save_checkpoints`.
+    nested=("timing/eval_generate", "timing/cleanup_old_checkpoints"),
 )
 
 _ROLL_TIMERS: dict[str, Timer] = {

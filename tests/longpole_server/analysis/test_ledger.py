@@ -430,15 +430,18 @@ class TestScalars:
                 "timing/train/prepare_for_generation/total": 8.0,
                 "timing/train/prepare_for_generation/transfer_and_update_weights": 6.0,
                 "timing/train/valid_tokens_per_sec_per_gpu": 900.0,
+                "timing/train/data_processing": 3.0,
+                "timing/train/overlong_filter": 2.0,
             },
             {
+                "prepare": 3,
                 "gen": 50,
                 "old_log_prob": 10,
                 "update_actor": 25,
                 "sleep_wake": 2,
                 "update_weights": 6,
             },
-            7,
+            4,
             id="nemo_rl",
         ),
         pytest.param(
@@ -528,6 +531,21 @@ class TestScalars:
             },
             0,
             id="slime with a checkpoint that holds some of the others",
+        ),
+        pytest.param(
+            {
+                "timing/step": 100.0,
+                "timing/generate": 50.0,
+                "timing/train_critic_and_policy": 25.0,
+                "timing/save_checkpoints": 20.0,
+                "timing/cleanup_old_checkpoints": 2.0,
+                "timing/sync_weights": 5.0,
+                "timing/eval": 30.0,
+                "timing/eval_generate": 28.0,
+            },
+            {"gen": 50, "update_actor": 25, "save_checkpoint": 20, "update_weights": 5},
+            0,
+            id="skyrl with a checkpoint in its step",
         ),
         pytest.param(
             {
