@@ -354,7 +354,8 @@ OPEN_INSTRUCT = Scheme(
             "trainer_waiting_for_data": _WAIT,
             "trainer_idle_waiting_for_inference": _WAIT,
             "training": Timer(stages.UPDATE_ACTOR),
-            "weight_sync": _SYNC,
+            # In a thread of its own, beside what the trainer does meanwhile.
+            "weight_sync": Timer(stages.UPDATE_WEIGHTS, placement="if_room"),
             "health_check": _PREPARE,
             "saving": _CHECKPOINT,
         },

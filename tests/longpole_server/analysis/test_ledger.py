@@ -549,6 +549,17 @@ class TestScalars:
         ),
         pytest.param(
             {
+                "time/total": 60.0,
+                "time/training": 30.0,
+                "time/trainer_waiting_for_data": 29.0,
+                "time/weight_sync": 8.0,
+            },
+            {"update_actor": 30, "trainer_wait": 29},
+            1,
+            id="open-instruct with the weights sent beside the wait",
+        ),
+        pytest.param(
+            {
                 "timing_s/step": 100.0,
                 "timing_s/wait_prev_gen": 40.0,
                 "timing_s/sync_rollout_weights": 5.0,
