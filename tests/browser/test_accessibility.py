@@ -23,11 +23,22 @@ pytestmark = pytest.mark.browser
 # Address, and what stands there last.
 PAGES = {
     "runs": ("/", "#runs-grid .lp-cell-run"),
-    "run": (run_address(LIVE_RUN), "#run-health .xtick"),
-    "step": (step_address(LIVE_RUN, 20), "#step-samples .lp-cell-parts"),
+    "run": (run_address(LIVE_RUN), "#run-health .xtick", "#run-energy-stages td"),
+    "step": (
+        step_address(LIVE_RUN, 20),
+        "#step-samples .lp-cell-parts",
+        "#step-paces td",
+        "#step-energy td",
+    ),
     "sample": (sample_address(LIVE_RUN, "0020-003-2"), "#samplepage-siblings td"),
     "compare": (compare_address(LIVE_RUN, BASELINE_RUN), "#compare-config td"),
-    "cluster": ("/cluster", "#cluster-heat .heatmaplayer image"),
+    "cluster": (
+        "/cluster",
+        "#cluster-heat .heatmaplayer image",
+        "#cluster-paces td",
+        "#cluster-processes td",
+        "#cluster-storage td",
+    ),
     "alerts": ("/alerts", "#alerts-history td"),
 }
 
@@ -52,9 +63,10 @@ def test_no_serious_barrier_and_nothing_against_the_policy(
 
 
 def find_barriers(page: Page, server: FakeServer, name: str) -> list[str]:
-    address, drawn = PAGES[name]
+    address, *drawn = PAGES[name]
     page.goto(server.address + address)
-    page.wait_for_selector(drawn)
+    for part in drawn:
+        page.wait_for_selector(part)
     problems = list[str]()
     for _ in range(2):
         theme = page.locator("html").get_attribute("data-mantine-color-scheme")

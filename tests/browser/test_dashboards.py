@@ -269,6 +269,7 @@ def test_runs_with_little_data_say_what_is_missing(
         ("/run?id=no-such", "There is no run no-such"),
         (step_address(LIVE_RUN, 9999), "has no step 9999"),
         ("/run", "names no run"),
+        ("/step", "names no step"),
         ("/nowhere", "There is no such page"),
     ],
 )
@@ -277,6 +278,9 @@ def test_addresses_that_lead_nowhere_say_so(
 ) -> None:
     page.goto(server.address + path)
     expect(page.locator("#page")).to_contain_text(words)
+    # No empty panel stands below it.
+    empty = page.locator(".lp-page > :not(.lp-notice-slot)").filter(visible=True)
+    expect(empty).to_have_count(0)
     page.get_by_role("link", name="All runs").click()
     expect(page.locator("h1")).to_have_text("Runs")
 
@@ -310,6 +314,29 @@ def test_a_restarted_server_is_found_again(chromium: Browser) -> None:
             server.finish_step(LIVE_RUN)
             wait_for_more(page, CLOSED_BARS, before)
             assert page.evaluate("window.notReloaded")
+    finally:
+        server.stop()
+
+
+def test_who_was_signed_out_is_not_told_of_a_lost_connection(chromium: Browser) -> None:
+    server = FakeServer()
+    server.start()
+    try:
+        with open_page(chromium) as (page, _):
+            open_run(page, server, LIVE_RUN)
+            page.evaluate("window.notReloaded = true")
+            page.route("**/api/v1/me", lambda route: route.fulfill(status=401))
+            server.stop()
+            notice = page.locator("#connection-notice")
+            expect(notice).to_contain_text("You are signed out")
+            expect(page.locator("#connection")).to_contain_text("signed out")
+            link = notice.get_by_role("link", name="Sign in")
+            expect(link).to_have_attribute("href", re.compile(r"/login\?next=%2Frun%3Fid%3D"))
+            # In another tab they signed in again.
+            page.unroute("**/api/v1/me")
+            server.start()
+            page.wait_for_function("() => !window.notReloaded")
+            expect(notice).to_be_empty()
     finally:
         server.stop()
 

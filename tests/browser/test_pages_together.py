@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from longpole_dashboards.addresses import run_address, step_address
+from longpole_dashboards.addresses import compare_address, run_address, step_address
 from support.dashboard_browser import FakeServer
-from support.dashboard_fake_service import LIVE_RUN
+from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
 
@@ -156,6 +156,28 @@ def test_pages_are_read_on_a_phone(page: Page, server: FakeServer, address: str)
         box = verdict.first.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] < 844
+
+
+def test_the_slowest_samples_are_read_on_a_phone(page: Page, server: FakeServer) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server.address + step_address(LIVE_RUN, 20))
+    expect(page.locator("#step-samples .ag-row").first).to_be_visible()
+    box = page.locator("#step-samples").bounding_box()
+    assert box is not None
+    assert box["height"] > 200
+
+
+def test_names_of_parts_are_not_broken_letter_by_letter_on_a_phone(
+    page: Page, server: FakeServer
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server.address + compare_address(LIVE_RUN, BASELINE_RUN))
+    cell = page.locator("#compare-table td").first
+    expect(cell).to_have_text("tokens a step")
+    box = cell.bounding_box()
+    assert box is not None
+    assert box["height"] < 40
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_slow_query_is_waited_for_and_said(page: Page) -> None:

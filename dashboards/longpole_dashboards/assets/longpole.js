@@ -6,6 +6,8 @@
   /* The push connection is tried again for a few minutes only, then never: a page that was lost for
      this long begins anew once the server answers. Its address holds all of its state. */
   const RELOAD_AFTER_MS = 60000;
+  /* Two heartbeats that did not come. */
+  const ASK_AFTER_MS = 4000;
   const ASK_AGAIN_MS = 5000;
   const ANSWER_TIMEOUT_MS = 15000;
   const QUIET_AFTER_MS = 60000;
@@ -18,6 +20,7 @@
   let lastTick = null;
   let shownTick = null;
   let isPaused = false;
+  let isSignedOut = false;
   const serverNowMs = () => Date.now() + serverOffsetMs;
 
   function formatDuration(seconds) {
@@ -86,16 +89,31 @@
     const [state, text, notice] = describeConnection();
     if (pill.dataset.state !== state) pill.dataset.state = state;
     write(document.getElementById("connection"), text);
-    write(document.getElementById("connection-notice"), notice);
+    writeNotice(document.getElementById("connection-notice"), notice);
     const isBehind = isPaused || getQuery("time") !== null || getQuery("zoom") !== null;
     document.getElementById("jump").dataset.shown = isBehind ? "yes" : "no";
     document.getElementById("pause").dataset.paused = isPaused ? "yes" : "no";
+  }
+
+  function writeNotice(place, words) {
+    if ((place.dataset.words || "") === words) return;
+    place.dataset.words = words;
+    place.replaceChildren(...(words ? [words] : []));
+    if (!isSignedOut) return;
+    const link = document.createElement("a");
+    link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+    link.className = "lp-link";
+    link.textContent = "Sign in";
+    place.append(" ", link);
   }
 
   function describeConnection() {
     if (!heardMs) return ["connecting", "connecting", ""];
     const asOfMs = shownTick ? shownTick.as_of_ms : 0;
     const asOf = asOfMs ? `data as of ${formatClock(asOfMs)}` : "waiting for data";
+    if (isSignedOut) {
+      return ["signed-out", `signed out, ${asOf}`, "You are signed out: nothing new is shown here."];
+    }
     const silentS = (Date.now() - heardMs) / 1000;
     if (silentS * 1000 > LOST_AFTER_MS) {
       const notice = `Connection to the server lost ${formatDuration(silentS)} ago. Trying again.`;
@@ -118,7 +136,10 @@
     const answer = plainFetch(...request);
     if (String(request[0]?.url ?? request[0]).includes("_dash-update-component")) {
       const asked = { ms: Date.now() };
-      const done = () => waitedFor.delete(asked);
+      const done = (answered) => {
+        waitedFor.delete(asked);
+        if (answered?.status === 401) isSignedOut = true;
+      };
       waitedFor.add(asked);
       answer.then(done, done);
     }
@@ -143,20 +164,25 @@
 
   let askedMs = 0;
 
-  function reloadWhenBack() {
+  /* Nothing is heard: the server is gone, or it does not know any more who looks at this page. */
+  function askForServer() {
     const nowMs = Date.now();
-    const isLost = () => heardMs && Date.now() - heardMs > RELOAD_AFTER_MS;
-    if (!isLost() || nowMs - askedMs < ASK_AGAIN_MS) return;
+    const silentMs = () => (heardMs ? Date.now() - heardMs : 0);
+    if (!(isSignedOut || silentMs() > ASK_AFTER_MS) || nowMs - askedMs < ASK_AGAIN_MS) return;
     askedMs = nowMs;
-    fetch("/api/v1/health", { cache: "no-store" })
-      .then((answer) => { if (answer.status < 500 && isLost()) location.reload(); })
+    fetch("/api/v1/me", { cache: "no-store" })
+      .then(({ status }) => {
+        const isBack = isSignedOut && status < 400;
+        isSignedOut = status === 401;
+        if (isBack || (status < 500 && silentMs() > RELOAD_AFTER_MS)) location.reload();
+      })
       .catch(() => {});
   }
 
   window.setInterval(() => {
     tickAges();
     showConnection();
-    reloadWhenBack();
+    askForServer();
   }, 1000);
   new MutationObserver(planTick).observe(
     document.documentElement,
@@ -325,11 +351,11 @@
       const query = new URLSearchParams(search);
       const run = query.get("run") || "";
       const trail = {
-        "/run": [query.get("id") || ""],
-        "/step": [run, `step ${query.get("step") || ""}`],
-        "/trajectory": [run, `sample ${query.get("id") || ""}`],
+        "/run": [query.get("id")],
+        "/step": [run, query.get("step") && `step ${query.get("step")}`],
+        "/trajectory": [run, query.get("id") && `sample ${query.get("id")}`],
         "/compare": ["compare"],
-      }[pathname] || [];
+      }[pathname]?.filter(Boolean) || [];
       showPlace(pathname, trail);
       return trail.map((name) => `/  ${name}`).join("  ");
     },

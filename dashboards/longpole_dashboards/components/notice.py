@@ -20,8 +20,10 @@ def error_notice(message: str, hint: str = "") -> Component:
 def missing_notice(message: str, hint: str = "") -> Component:
     """Return what a page shows instead of its panels when its subject does not exist."""
     link = dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
+    # Which route lists what there is helps programs; people have the link.
+    advice = html.P(hint) if hint and "/api/" not in hint else ""
     return html.Div(
-        empty_state(message, html.P(hint) if hint else "", html.P(link)),
+        empty_state(message[:1].upper() + message[1:], advice, html.P(link)),
         className="lp-notice-missing",
         role="alert",
     )

@@ -16,6 +16,8 @@ from longpole_server.model.engines import EngineLanes
 
 MAX_ROWS = 64
 KV_ROW_PX, REQUESTS_PX = 12.0, 56.0
+# Where the colours may end: a cache in little use is as dark as one that is empty otherwise.
+_KV_TOPS = (2.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 _SPACE_PX = 10.0
 # Beside the GPU heat-map these stand on the same pixels.
 _MARGIN = {"l": LEFT_PX, "r": RIGHT_PX, "t": 4, "b": 24, "autoexpand": False}
@@ -46,6 +48,7 @@ def draw_kv(figure: Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str,
     if size > 1:
         names = [f"{name} and {size - 1} more" for name in names]
     last = len(roles.heat) - 1
+    top = _kv_top(values)
     figure.add_trace(
         heatmap_trace(
             name="kv",
@@ -55,28 +58,29 @@ def draw_kv(figure: Figure, lanes: EngineLanes, x: dict[str, Any], yaxis: str,
             yaxis=yaxis,
             ygap=1 if len(names) <= MAX_ROWS // 2 else 0,
             zmin=0,
-            zmax=100,
+            zmax=top,
             showscale=False,
             colorscale=[(at / last, stop) for at, stop in enumerate(roles.heat)],
             hoverongaps=False,
-            hovertemplate="%{y}<br>KV cache %{z:.0f} %<extra></extra>",
+            hovertemplate=f"%{{y}}<br>KV cache %{{z:.{1 if top <= 10 else 0}f}} %<extra></extra>",
         )
     )
     return {
         "type": "category",
         "tickmode": "array",
         "tickvals": [(len(names) - 1) / 2],
-        "ticktext": [_kv_label(values)],
+        "ticktext": [f"KV cache<br>0 to {top:.0f} %"],
         "range": [len(names) - 0.5, -0.5],
         "showgrid": False,
         "fixedrange": True,
     }
 
 
-def _kv_label(values: NDArray[np.float32]) -> str:
-    """Say how full the fullest was: on a scale up to 100 % a cache in little use is hard to see."""
+def _kv_top(values: NDArray[np.float32]) -> float:
+    """Return the least end of the colours that takes in every value, in percent."""
     known = values[np.isfinite(values)]
-    return f"KV cache<br>up to {known.max():.0f} %" if known.size else "KV cache"
+    fullest = float(known.max()) if known.size else _KV_TOPS[-1]
+    return next((top for top in _KV_TOPS if fullest <= top), _KV_TOPS[-1])
 
 
 def draw_requests(figure: Figure, lanes: EngineLanes, x: Sequence[object], yaxis: str,

@@ -57,7 +57,8 @@ def draw_replicas(
             zmin=0,
             zmax=max(1.0, float(values.max())),
             showscale=False,
-            colorscale=[(at / last, stop) for at, stop in enumerate(roles.heat)],
+            # The last sample of a replica is told from none beside hundreds at the beginning.
+            colorscale=[((at / last) ** 3, stop) for at, stop in enumerate(roles.heat)],
             hovertemplate="%{y}<br>%{z} samples run at %{x:.1f} s<extra></extra>",
         )
     )

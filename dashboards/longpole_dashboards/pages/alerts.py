@@ -59,16 +59,18 @@ def layout(query: Query) -> Component:
             ),
             html.Div(
                 [
-                    html.Div(id="alerts-cards", className="lp-column"),
+                    html.Div(
+                        id="alerts-cards", className="lp-column lp-wait", style={"--wait": "90px"}
+                    ),
                     html.Div(
                         [
                             panel(
                                 "Silences",
-                                [html.Div(id="alerts-silences"), html.Div(id="alerts-said")],
+                                [_waiting("alerts-silences", 20), html.Div(id="alerts-said")],
                             ),
                             panel(
                                 "Channels",
-                                [html.Div(id="alerts-channels"), html.Div(id="alerts-tested")],
+                                [_waiting("alerts-channels", 40), html.Div(id="alerts-tested")],
                                 controls=(
                                     html.Button(
                                         "Send a sample",
@@ -90,14 +92,15 @@ def layout(query: Query) -> Component:
                     tabIndex=0,
                     role="region",
                     **attributes(aria_label="History"),
-                    className="lp-scroll lp-history",
+                    className="lp-scroll lp-history lp-wait",
+                    style={"--wait": "60px"},
                 ),
                 aside="newest first",
                 controls=(csv_button("alerts-history", "alert history"),),
             ),
             panel(
                 "Rules",
-                html.Div(id="alerts-rules"),
+                _waiting("alerts-rules", 400),
                 hint="What each rule looks at, what it saw last, and why it is quiet.",
                 aside=html.Span(id="alerts-rules-aside"),
                 controls=(
@@ -112,6 +115,10 @@ def layout(query: Query) -> Component:
         ],
         className="lp-page lp-page-alerts",
     )
+
+
+def _waiting(place: str, height_px: int) -> Component:
+    return html.Div(id=place, className="lp-wait", style={"--wait": f"{height_px}px"})
 
 
 def register(app: Dash, reader: Reader) -> None:

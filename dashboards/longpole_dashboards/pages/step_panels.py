@@ -100,6 +100,8 @@ def _neighbour(which: str, number: int | None, run_id: str, sign: str) -> Compon
 
 
 def _verdict(reading: StepReading) -> tuple[object, ...]:
+    # The first to be drawn, and as often as all others are.
+    reading.read_ahead()
     diagnosis = reading.detail.diagnosis
     more = html.Details(
         [

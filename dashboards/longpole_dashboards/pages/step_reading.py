@@ -28,6 +28,8 @@ USUAL_STEPS = 40
 # An open step is drawn anew this often, and a closed one until its last samples have come in.
 STRIDE_NS = 2_000_000_000
 SETTLE_NS = 60_000_000_000
+# What is said of a settled step late, by an agent that was cut off, is seen after so long.
+_SETTLED_STRIDE_NS = 30_000_000_000
 
 
 class StepReading:
@@ -36,6 +38,7 @@ class StepReading:
     def __init__(self, reader: Reader, view: View) -> None:
         self.view = view
         self.service = reader.service
+        self._reader = reader
         self._memory = reader.memory
         self._version = reader.service.changes.current.version
         run_id, number = view.query.text("run"), view.query.number("step")
@@ -55,6 +58,29 @@ class StepReading:
     @property
     def _token(self) -> Hashable:
         return (self.run.summary.num_steps, self.view.now_ns // STRIDE_NS)
+
+    @property
+    def _large_token(self) -> Hashable:
+        """As long as this holds, searching and filtering read nothing anew."""
+        stride_ns = _SETTLED_STRIDE_NS if self.is_settled else STRIDE_NS
+        return (self.service.get_revision(self.run_id), self.view.now_ns // stride_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last data of the step has come, as far as anybody can tell."""
+        end_ns = self.step.end_ns
+        return end_ns is not None and self.view.now_ns - end_ns > SETTLE_NS
+
+    def read_ahead(self) -> None:
+        """Begin to read what the panels need beside `detail`, side by side."""
+        # What these are made of is read before, once.
+        token, end_ns = self._large_token, self._end_ns
+        for ask in (
+            lambda: self._ask_trajectories(token),
+            lambda: self._ask_heatmap(token, end_ns),
+            lambda: self._ask_engines(token, end_ns),
+        ):
+            self._reader.begin(ask)
 
     @cached_property
     def around(self) -> Sequence[Step]:
@@ -104,20 +130,43 @@ class StepReading:
     @cached_property
     def trajectories(self) -> Sequence[Trajectory]:
         """Its samples, slowest first."""
-        return self.service.list_trajectories(self.run_id, self.number, "-duration", MAX_SAMPLES)
+        return self._ask_trajectories(self._large_token)
+
+    def _ask_trajectories(self, token: Hashable) -> Sequence[Trajectory]:
+        return self._reader.large.ask(
+            ("trajectories", self.run_id, self.number),
+            token,
+            lambda: self.service.list_trajectories(
+                self.run_id, self.number, "-duration", MAX_SAMPLES
+            ),
+        )
 
     @cached_property
     def spread(self) -> TrajectoryDistribution:
         """Its training samples as columns."""
-        return self.service.get_distribution(self.run_id, self.number)
+        return self._reader.large.ask(
+            ("spread", self.run_id, self.number),
+            self._large_token,
+            lambda: self.service.get_distribution(self.run_id, self.number),
+        )
+
+    @property
+    def _end_ns(self) -> int:
+        return self.step.end_ns or max(self.view.now_ns, self.step.start_ns + 1_000_000_000)
 
     @cached_property
     def heatmap(self) -> GpuHeatmap:
         """Its GPUs over its time."""
-        end_ns = self.step.end_ns or max(self.view.now_ns, self.step.start_ns + 1_000_000_000)
+        return self._ask_heatmap(self._large_token, self._end_ns)
+
+    def _ask_heatmap(self, token: Hashable, end_ns: int) -> GpuHeatmap:
         field = self.view.query.choice("field", HEAT_FIELDS)
-        return read_heatmap(
-            self.service, self.run_id, field, (self.step.start_ns, end_ns), MAX_HEAT_BINS
+        return self._reader.large.ask(
+            ("step-heatmap", self.run_id, self.number, field),
+            token,
+            lambda: read_heatmap(
+                self.service, self.run_id, field, (self.step.start_ns, end_ns), MAX_HEAT_BINS
+            ),
         )
 
     @cached_property
@@ -140,10 +189,16 @@ class StepReading:
     @cached_property
     def engines(self) -> EngineLanes:
         """What the rollout engines reported meanwhile."""
+        return self._ask_engines(self._large_token, self._end_ns)
+
+    def _ask_engines(self, token: Hashable, end_ns: int) -> EngineLanes:
         step = self.step
-        end_ns = step.end_ns or max(self.view.now_ns, step.start_ns + 1_000_000_000)
-        return self.service.get_engine_lanes(
-            self.run_id, step.start_ns, end_ns, MAX_ENGINE_BINS, step.attempt
+        return self._reader.large.ask(
+            ("step-engines", self.run_id, self.number),
+            token,
+            lambda: self.service.get_engine_lanes(
+                self.run_id, step.start_ns, end_ns, MAX_ENGINE_BINS, step.attempt
+            ),
         )
 
     @cached_property
@@ -162,8 +217,7 @@ class StepReading:
     def key(self) -> object:
         """What every panel depends on: also the passing time while data may still come in."""
         step = self.step
-        settled = step.end_ns is not None and self.view.now_ns - step.end_ns > SETTLE_NS
-        passing = None if settled else self.view.now_ns // STRIDE_NS
+        passing = None if self.is_settled else self.view.now_ns // STRIDE_NS
         return (self.run_id, step, self.neighbours, passing)
 
 

@@ -52,3 +52,20 @@ def test_without_preemptions_none_is_drawn() -> None:
     lanes = make_lanes(2)
     lanes.preemptions[:] = 0
     assert "preempted" not in draw(lanes)
+
+
+def test_a_cache_in_little_use_is_told_from_an_empty_one() -> None:
+    lanes = make_lanes(2)
+    lanes.kv_usage_ratio[:] = 0.031
+    lanes.kv_usage_ratio[0, 3] = 0.0
+    span_ns = (lanes.start_ns, lanes.start_ns + lanes.bin_ns * 30)
+    figure = check_figure(engine_lanes(lanes, span_ns, zone=Zone(), theme="dark"))
+    traces: Any = figure.data
+    (kv,) = [trace for trace in traces if trace.name == "kv"]
+    layout: Any = figure.layout
+    assert kv.zmax == 5
+    assert layout.yaxis2.ticktext == ("KV cache<br>0 to 5 %",)
+
+
+def test_the_colours_of_a_full_cache_end_where_it_is_full() -> None:
+    assert draw(make_lanes(2))["kv"].zmax == 100

@@ -31,6 +31,17 @@ def test_every_replica_has_a_row_and_ends_with_none_running() -> None:
     assert axis["ticktext"] == ["samples on<br>4 replicas"]
 
 
+def test_the_last_sample_of_a_replica_is_told_from_none() -> None:
+    view, figure = make_view(), Figure()
+    draw_replicas(figure, view, list_replicas(view.trajectories), "y", "dark")
+    traces: Any = check_figure(figure).data
+    stops = [at for at, _ in traces[0].colorscale]
+    # One of so many has left the darkest colours behind.
+    assert stops[0] == 0
+    assert stops[1] < 1 / traces[0].zmax
+    assert stops[-1] == 1
+
+
 def test_one_replica_needs_no_rows() -> None:
     samples = [replace(t, replica="only") for t in make_view().trajectories]
     assert list_replicas(samples) == []
