@@ -25,8 +25,9 @@ MAX_LARGE_ANSWERS = 12
 class Reader:
     """The service, what is remembered of it, and the threads in which reading and drawing run.
 
-    At most `max_readers` calls run at once, and as many of those that were begun ahead; further ones wait in the pool's queue, whose length
-    is bounded by the open browsers: each has one refresh under way per panel group.
+    At most `max_readers` calls run at once, and as many of those that were begun ahead; further
+    ones wait in the pool's queue, whose length is bounded by the open browsers: each has one
+    refresh under way per panel group.
 
     Attributes:
         memory: Answers that are shared.
