@@ -158,15 +158,6 @@ def test_pages_are_read_on_a_phone(page: Page, server: FakeServer, address: str)
         assert box["y"] + box["height"] < 844
 
 
-def test_the_slowest_samples_are_read_on_a_phone(page: Page, server: FakeServer) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(server.address + step_address(LIVE_RUN, 20))
-    expect(page.locator("#step-samples .ag-row").first).to_be_visible()
-    box = page.locator("#step-samples").bounding_box()
-    assert box is not None
-    assert box["height"] > 200
-
-
 def test_names_of_parts_are_not_broken_letter_by_letter_on_a_phone(
     page: Page, server: FakeServer
 ) -> None:
