@@ -110,6 +110,7 @@ LEARNING_RULES: tuple[Rule, ...] = (
             min_change_of_median=0.5,
             unit="tokens",
             is_ratio=True,
+            rare=0.1,
         ),
         condition=(
             "the mean response is 10 robust deviations, and half, above its last 50 steps for "

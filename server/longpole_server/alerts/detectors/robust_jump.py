@@ -37,6 +37,9 @@ class RobustJump:
         sustained: So many newest steps that all lie beyond every step of the past are a jump too,
             where scatter hides it: their median must be `sustained_change` of the past's away.
             0 switches it off, for figures that are meant to rise.
+        rare: Where figures come from several levels by turns, the usual one hides the others: what
+            more than this part of the past lay near, on the same side, is no jump. 0 asks for
+            nothing.
         sudden: Half of the change must have come within about so many newest steps: what grows
             little by little is no jump, wherever it comes from. 0 asks for nothing.
     """
@@ -53,6 +56,7 @@ class RobustJump:
     min_steps: int = 10
     sustained: int = 0
     sustained_change: float = 0.4
+    rare: float = 0.0
     sudden: int = 0
     fire: float | None = None
     clear: float | None = None
@@ -123,14 +127,21 @@ class RobustJump:
         if is_ratio:
             limits = math.exp(limits[0]), math.exp(limits[1])
         choose = max if sign > 0 else min
+        known = self._find_known_level(past) if self.rare else median
         return compare(
             value,
-            choose(limits[0], median + sign * least),
+            choose(limits[0], median + sign * least, known),
             choose(limits[1], median + sign * least / 2),
             self.unit,
             self.comparison,
             baseline=median,
         )
+
+    def _find_known_level(self, past: Sequence[float]) -> float:
+        """Return what lies well beyond the farthest that all but a rare part of the past went."""
+        sign = 1.0 if self.comparison == "above" else -1.0
+        level = sorted(past, reverse=sign > 0)[int(self.rare * len(past))]
+        return level + sign * self.min_change_of_median / 2 * abs(level)
 
     def _fit_past(self, past: Sequence[float]) -> tuple[float, float]:
         """Return what a jump must leave, and how the past scatters about its own line.

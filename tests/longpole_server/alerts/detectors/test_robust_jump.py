@@ -101,3 +101,19 @@ def test_neither_unit_nor_origin_changes_what_is_found(
     # Closer to the limit than numbers can tell, either answer will do.
     if margin > 1e-6 * max(1.0, max(map(abs, values)), abs(shift) / factor):
         assert moved.firing == plain.firing
+
+
+def test_a_level_that_the_past_came_to_now_and_then_is_no_jump():
+    detector = RobustJump(
+        "loss",
+        "above",
+        deviations=10.0,
+        min_change=64.0,
+        min_change_of_median=0.5,
+        is_ratio=True,
+        rare=0.1,
+    )
+    lengths = [702.0, 661, 707, 3163, 758, 765, 723, 731, 733, 677, 699, 2888, 2749, 715, 690, 705]
+    assert not judge(detector, [*lengths, 2704, 797, 2782, 2722, 2997]).firing
+    assert judge(detector, [*lengths, 2704, 797, 2782, 2722, 7000]).firing
+    assert judge(detector, [700.0 + each for each in noise(30, 20.0)] + [2997.0] * 3).firing
