@@ -1,6 +1,7 @@
 """A figure against its own past: what is a jump, and what only looks like one."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def noise(count: int, scale: float = 0.01, seed: int = 1) -> list[float]:
     return [float(value) for value in values]
 
 
-def judge(detector: RobustJump, values: list[float | None]) -> Judgement:
+def judge(detector: RobustJump, values: Sequence[float | None]) -> Judgement:
     return detector.judge(history_of(points_of("loss", values)))
 
 
@@ -113,7 +114,24 @@ def test_a_level_that_the_past_came_to_now_and_then_is_no_jump():
         is_ratio=True,
         rare=0.1,
     )
-    lengths = [702.0, 661, 707, 3163, 758, 765, 723, 731, 733, 677, 699, 2888, 2749, 715, 690, 705]
+    lengths = [
+        702.0,
+        661,
+        707,
+        3163,
+        758,
+        765,
+        723,
+        731,
+        733,
+        677,
+        699,
+        2888,
+        2749,
+        715,
+        690,
+        705,
+    ]
     assert not judge(detector, [*lengths, 2704, 797, 2782, 2722, 2997]).firing
     assert judge(detector, [*lengths, 2704, 797, 2782, 2722, 7000]).firing
     assert judge(detector, [700.0 + each for each in noise(30, 20.0)] + [2997.0] * 3).firing
