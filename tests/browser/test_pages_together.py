@@ -158,6 +158,14 @@ def test_pages_are_read_on_a_phone(page: Page, server: FakeServer, address: str)
         assert box["y"] + box["height"] < 844
 
 
+def test_the_list_says_on_a_phone_what_a_run_waits_for(page: Page, server: FakeServer) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server.address)
+    run = page.locator("#runs-grid .lp-cell-run", has_text="grpo-qwen3-8b-math")
+    expect(run.locator(".lp-cell-waits")).to_contain_text("long tail")
+    expect(run.locator(".lp-cell-waits")).to_be_visible()
+
+
 def test_names_of_parts_are_not_broken_letter_by_letter_on_a_phone(
     page: Page, server: FakeServer
 ) -> None:

@@ -41,7 +41,9 @@
       "a",
       { className: "lp-cell-run", href: data.href, onClick: (event) => follow(event, data.href) },
       h("b", null, data.name),
-      h("span", null, data.about)
+      h("span", null, data.about),
+      /* Its own column lies beyond the edge of a phone. */
+      h("span", { className: "lp-cell-waits" }, data.waits)
     );
 
   cells.LongpoleState = ({ value }) => h("span", { className: `lp-state lp-state-${value}` }, value);

@@ -183,6 +183,7 @@ def run_row(run: RunSummary, history: History, colour: str) -> dict[str, object]
         "verdict_text": verdict_badge(run.verdict),
         "verdict_title": verdict_title(run.verdict),
         "verdict_colour": verdict_colour(run.verdict),
+        "waits": _waits(run),
         "confidence": run.confidence,
         "staleness": run.staleness_max,
         "staleness_text": format_count(run.staleness_max),
@@ -200,3 +201,11 @@ def _open_words(run: RunSummary) -> str:
         return ""
     words = "between stages" if stage.stage == "step" else stage_label(stage.stage)
     return words if stage.step is None else f"{stage.step}: {words}"
+
+
+def _waits(run: RunSummary) -> str:
+    """Return in one line what a run waits for and how much fires of it."""
+    words = [verdict_badge(run.verdict)]
+    if run.open_alerts:
+        words.append("1 alert" if run.open_alerts == 1 else f"{run.open_alerts} alerts")
+    return ", ".join(word for word in words if word)
