@@ -72,6 +72,20 @@ _OTHERS = (
 )
 
 
+# What each framework calls the seconds of a step, where it logs them under one name.
+_EXPECTED: Mapping[str, str] = {
+    "verl": "verl's `timing_s/step`",
+    "slime": "slime's `perf/step_time`, of the trainer's process",
+    "openrlhf": "OpenRLHF's `timing/step_total`",
+    "nemo_rl": "NeMo-RL's `Total step time`",
+    "areal": "AReaL's `timeperf/rollout`",
+    "trl": "TRL's `step_time`, or its progress bar",
+    "skyrl": "SkyRL's `timing/step`",
+    "roll": "ROLL's `time/step_generate`",
+    "prime_rl": "prime-rl's `Time:`",
+}
+
+
 def read_steps(source: LogSource, summary: LogSummary) -> Iterator[LoggedStep]:
     """Yield the steps a log holds; `summary` is complete when the iterator is exhausted.
 
@@ -147,7 +161,7 @@ def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLo
             f"{source.name} holds no complete training step: none of its "
             f"{summary.num_step_lines} step lines says how long the step took.",
             hint="Expected the seconds of the step or of its stages among the values, such as "
-            "verl's `timing_s/step`.",
+            f"{_EXPECTED.get(summary.system or '', _EXPECTED['verl'])}.",
         )
     if summary.num_engine_lines:
         return UnreadableLogError(

@@ -519,5 +519,7 @@ def test_slimes_rollouts_alone_are_no_steps() -> None:
         "(RolloutManager pid=18) [2026-04-15 07:57:53] rollout.py:1193 - perf 0: "
         "{'rollout/response_len/mean': 2773.7, 'perf/rollout_time': 371.17}\n"
     )
-    with pytest.raises(UnreadableLogError, match="none of its 1 step lines says how long"):
+    with pytest.raises(UnreadableLogError, match="none of its 1 step lines says how") as refused:
         read(text)
+    assert refused.value.hint is not None
+    assert "`perf/step_time`" in refused.value.hint
