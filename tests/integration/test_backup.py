@@ -1,14 +1,20 @@
 """The drill: a server with rows, killed; a copy; the copy put back; every row before and after."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from longpole_server.app import open_application
+from longpole_server.cli.backup import back_up
+from longpole_server.cli.restore import restore
+from longpole_server.config import Config
 from longpole_server.store import StoreConfig, open_store
 from longpole_server.store.backup import count_rows
+from support.fault_disk import fill, small_disk
 from support.otlp_builders import T0_NS, gauge, loop, metrics, process, resource, stage, traces
 from support.server_process import StartServer, run_longpole
 
@@ -40,6 +46,33 @@ def count(data_dir: Path) -> Mapping[str, int]:
     finally:
         client.close()
         store.close()
+
+
+def test_a_store_on_a_full_disk_is_backed_up_with_what_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    copy, back = tmp_path / "copy", tmp_path / "back"
+    with small_disk(tmp_path / "disk", 256 << 20) as disk:
+        config = Config(data_dir=disk / "data")
+        with open_application(config):
+            pass
+        with fill(disk).open("rb+") as filler:
+            # Room for the journal, and less than the store asks for.
+            filler.truncate(filler.seek(0, os.SEEK_END) - (8 << 20))
+        with open_application(config) as application:
+            application.pipeline.start()
+            for step in range(1, 4):
+                application.pipeline.accept("traces", make_step(step), f"agent/boot/{step}")
+        rows = back_up(config, copy, patience_s=1.0)
+        assert rows["stage_spans"] == 0
+    assert "copied with the journal" in capsys.readouterr().err
+    restored = Config(data_dir=back)
+    assert restore(restored, copy) == rows
+    with open_application(restored) as application:
+        application.closer.start()
+        application.pipeline.start()
+        assert application.drain(60.0)
+    assert count(back)["stage_spans"] == 6
 
 
 def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):

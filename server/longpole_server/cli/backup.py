@@ -23,7 +23,8 @@ FORMAT = "longpole.backup/1"
 BESIDE = ("journal", "journal-state")
 # Who may sign in, and what was done; sessions end, since the key that signs them stays here.
 FILES_BESIDE = ("access.json", "audit.jsonl")
-_DRAIN_S = 600.0
+# Without any progress for so long, what waits is copied as it is.
+_PATIENCE_S = 30.0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,8 +44,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def back_up(config: Config, target: Path) -> Mapping[str, int]:
+def back_up(config: Config, target: Path, patience_s: float = _PATIENCE_S) -> Mapping[str, int]:
     """Write what is accepted into the store, copy it, and return its rows by table.
+
+    What the store does not take, as on a full disk, is copied with the journal.
 
     Raises:
         ConfigError: The store is no embedded one, or there is something at the target.
@@ -59,7 +62,12 @@ def back_up(config: Config, target: Path) -> Mapping[str, int]:
         raise ConfigError(f"there is no store in {config.data_dir}", hint="name it by --data-dir")
     if target.exists():
         raise ConfigError(f"{target} exists", hint="name a directory that does not")
-    _write_what_waits(config)
+    if not _write_what_waits(config, patience_s):
+        print(
+            "longpole backup: the store does not take all that waits in the journal; it is copied"
+            " with the journal, and written when a server is started on what is restored",
+            file=sys.stderr,
+        )
     partial = target.with_name(target.name + ".partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -87,13 +95,17 @@ def _explain(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _write_what_waits(config: Config) -> None:
-    """The journal of a server that was killed may hold what is acknowledged and not stored."""
+def _write_what_waits(config: Config, patience_s: float) -> bool:
+    """Write what is acknowledged and not stored, after a kill; return whether all of it is."""
     with open_application(config) as application:
         application.closer.start()
         application.pipeline.start()
-        if not application.drain(_DRAIN_S):
-            raise StoreError("what waits in the journal cannot be written into the store")
+        waiting = sys.maxsize
+        while not application.drain(patience_s):
+            if application.pipeline.stats.num_pending >= waiting:
+                return False
+            waiting = application.pipeline.stats.num_pending
+        return True
 
 
 def _describe(location: StoreConfig, rows: Mapping[str, int]) -> Mapping[str, Any]:

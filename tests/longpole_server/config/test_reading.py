@@ -58,6 +58,8 @@ def test_token_comes_from_environment_or_file_and_is_not_shown(tmp_path: Path):
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
         (["--token-file", "/nonexistent/token"], "cannot read the secret"),
         (["--host", "0.0.0.0"], "refusing to listen on 0.0.0.0 without a token"),
+        (["--proxy-user-header", "X-User"], "anybody could name a user in that header"),
+        (["--proxy-secret-file", "/dev/null"], "/dev/null"),
         (["--host", "example.org"], "refusing to listen on example.org without a token"),
     ],
 )
