@@ -45,7 +45,7 @@ CHARTS_HAVE_THE_THEME = """
 SHOW_USUAL_PLACE = """
 () => {
   for (const node of document.getElementById('cluster-storage-aside')?.childNodes ?? [])
-    node.nodeValue = node.nodeValue.replace(/ in \\S+/, ' in /var/lib/longpole/store');
+    node.nodeValue = node.nodeValue?.replace(/ in \\S+/, ' in /var/lib/longpole/store');
 }
 """
 

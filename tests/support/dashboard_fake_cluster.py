@@ -109,7 +109,18 @@ def make_nodes(states: Sequence[GpuState], now_ns: int) -> tuple[NodeNow, ...]:
     """Return the nodes of some GPUs."""
     seen = {state.now.host: state.now.ts_ns for state in states}
     return tuple(
-        NodeNow(host, seen_ns, 0.21 + 0.01 * index, 412 * GIB, 2048 * GIB, 1.1e9, 0.9e9)
+        NodeNow(
+            host,
+            seen_ns,
+            0.21 + 0.01 * index,
+            412 * GIB,
+            2048 * GIB,
+            1.1e9,
+            0.9e9,
+            spool_used_ratio=0.01,
+            agent_dropped_total=0,
+            clock_offset_s=0.0,
+        )
         for index, (host, seen_ns) in enumerate(sorted(seen.items()))
     )
 

@@ -21,6 +21,8 @@ from longpole_server.model.cluster import NodeNow
 
 # GPUs of the table, those that want a look first.
 MAX_GPU_ROWS = 256
+# From here on an agent wants a look, as the rules on clocks and spools have it.
+_CLOCK_OFF_S, _SPOOL_FULL_RATIO = 5.0, 0.8
 CONDITION_LABELS: Mapping[str, str] = {
     "silent": "silent",
     "throttled": "throttled",
@@ -60,7 +62,7 @@ def nodes_grid() -> Component:
                 "field": "trouble",
                 "headerName": "Wants a look",
                 "cellRenderer": "LongpoleTrouble",
-                "width": 126,
+                "width": 118,
             },
             {
                 "field": "runs",
@@ -72,7 +74,8 @@ def nodes_grid() -> Component:
             },
             _text("cpu", "CPU", 60),
             _text("host_memory", "Host mem.", 88),
-            _text("network", "Network", 172, "Received and sent"),
+            _text("network", "Network", 156, "Received and sent"),
+            _text("spool", "Spool", 64, "How full its agent's spool is: what waits to be sent"),
         ],
     )
 
@@ -94,10 +97,10 @@ def gpus_grid() -> Component:
                 "headerName": "Run",
                 "cellRenderer": "LongpoleRuns",
                 "sortable": False,
-                "minWidth": 140,
+                "minWidth": 120,
                 "flex": 1,
             },
-            {"field": "role", "headerName": "Role", "width": 78},
+            {"field": "role", "headerName": "Role", "width": 72},
             {
                 "field": "how",
                 "headerName": "Known by",
@@ -107,10 +110,17 @@ def gpus_grid() -> Component:
             _text("used", "Use, 1 min", 86, "Mean utilisation over the last minute"),
             _text("sm", "SM active", 84, "In its newest sample"),
             _text("tensor", "Tensor", 70, "Tensor cores active in its newest sample"),
-            _text("memory", "Memory", 120),
+            _text("memory", "Memory", 112),
             _text("power", "Power", 70),
             _text("heat", "Temp.", 68),
-            {"field": "throttled", "headerName": "Slowed down by", "minWidth": 126, "flex": 1},
+            {"field": "throttled", "headerName": "Slowed down by", "minWidth": 104, "flex": 1},
+            {
+                "field": "faults",
+                "headerName": "Errors",
+                "headerTooltip": "XID errors of the last minute, and memory errors since boot that "
+                "could not be corrected",
+                "width": 96,
+            },
         ],
     )
 
@@ -173,6 +183,7 @@ def node_row(
         for name in CONDITIONS[1:3]
         if name in troubles
     ]
+    trouble += _agent_troubles(node)
     received, sent = node.network_receive_bytes_per_s, node.network_transmit_bytes_per_s
     return {
         "id": node.host,
@@ -198,6 +209,8 @@ def node_row(
             if node.memory_used_bytes is not None and node.memory_total_bytes
             else None
         ),
+        "spool": node.spool_used_ratio,
+        "spool_text": format_ratio(node.spool_used_ratio),
         "network": received,
         "network_text": ABSENT
         if received is None and sent is None
@@ -234,7 +247,31 @@ def gpu_row(gpu: Gpu, names: Mapping[str, str]) -> dict[str, object]:
         if now.temperature_celsius is None
         else f"{now.temperature_celsius:.0f} °C",
         "throttled": gpu.throttle_words,
+        "faults": _fault_words(gpu),
     }
+
+
+def _agent_troubles(node: NodeNow) -> list[str]:
+    """Return what is wrong with a node's agent or its clock, in words."""
+    found = list[str]()
+    if node.clock_offset_s is not None and abs(node.clock_offset_s) > _CLOCK_OFF_S:
+        found.append(f"clock {node.clock_offset_s:+.0f} s")
+    if node.spool_used_ratio is not None and node.spool_used_ratio > _SPOOL_FULL_RATIO:
+        found.append("spool fills")
+    if node.agent_dropped_total:
+        found.append(f"{node.agent_dropped_total:,} dropped")
+    return found
+
+
+def _fault_words(gpu: Gpu) -> str:
+    """Return the errors a GPU reported; those nobody would tell of are absent, not none."""
+    minute = gpu.state.minute
+    if minute is None or (minute.xid is None and minute.ecc_uncorrected_errors is None):
+        return ABSENT
+    words = [f"XID {minute.xid}"] if minute.xid is not None else []
+    if minute.ecc_uncorrected_errors:
+        words.append(f"{minute.ecc_uncorrected_errors:,} ECC")
+    return ", ".join(words) or "none"
 
 
 def _of(used: int | None, total: int | None) -> str:

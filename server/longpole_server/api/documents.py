@@ -243,6 +243,9 @@ class NodeDocument:
     object_store_used_bytes: int | None
     object_store_total_bytes: int | None
     object_store_spilled_bytes: int | None
+    spool_used_ratio: float | None
+    agent_dropped_total: int | None
+    clock_offset_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ class NodeNow:
         fabric_receive_bytes_per_s, fabric_transmit_bytes_per_s: InfiniBand and RoCE.
         object_store_used_bytes, object_store_total_bytes, object_store_spilled_bytes: Ray's, on
             this node: in memory, its bound, and on disk now.
+        spool_used_ratio: Of its agent's spool, 0..1.
+        agent_dropped_total: Batches that its agent dropped since it started.
+        clock_offset_s: By how much its clock is ahead of the server's.
     """
 
     host: str
@@ -31,6 +34,9 @@ class NodeNow:
     object_store_used_bytes: int | None = None
     object_store_total_bytes: int | None = None
     object_store_spilled_bytes: int | None = None
+    spool_used_ratio: float | None = None
+    agent_dropped_total: int | None = None
+    clock_offset_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class GpuMinute:
         utilization_ratio: Their mean, 0..1.
         throttled_ratio: Part of the samples that name a slowdown reason, 0..1.
         throttle_bits: Those reasons, as NVML's bits or-ed together.
+        ecc_uncorrected_errors: Memory errors since boot that could not be corrected.
+        xid: Number of an error that its driver reported since then.
     """
 
     host: str
@@ -50,6 +58,8 @@ class GpuMinute:
     utilization_ratio: float | None
     throttled_ratio: float | None
     throttle_bits: int
+    ecc_uncorrected_errors: int | None = None
+    xid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

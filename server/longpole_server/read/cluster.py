@@ -46,7 +46,10 @@ SELECT
     argMax(toFloat64(fabric_transmit_bytes_per_s), sample.ts_ns) AS fabric_transmit_bytes_per_s,
     argMax(object_store_used_bytes, sample.ts_ns) AS object_store_used_bytes,
     argMax(object_store_total_bytes, sample.ts_ns) AS object_store_total_bytes,
-    argMax(object_store_spilled_bytes, sample.ts_ns) AS object_store_spilled_bytes
+    argMax(object_store_spilled_bytes, sample.ts_ns) AS object_store_spilled_bytes,
+    argMax(toFloat64(spool_used_ratio), sample.ts_ns) AS spool_used_ratio,
+    argMax(agent_dropped_total, sample.ts_ns) AS agent_dropped_total,
+    argMax(toFloat64(clock_offset_s), sample.ts_ns) AS clock_offset_s
 FROM host_samples AS sample
 LEFT JOIN limits USING (host)
 WHERE sample.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
@@ -66,7 +69,9 @@ SELECT
         countIf(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64}) != 0)
             / countIf(clocks_event_reasons IS NOT NULL)
     ) AS throttled_ratio,
-    groupBitOr(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64})) AS throttle_bits
+    groupBitOr(bitAnd(ifNull(clocks_event_reasons, 0), {mask:Int64})) AS throttle_bits,
+    max(sample.ecc_uncorrected_errors) AS ecc_uncorrected_errors,
+    max(nullIf(sample.xid, 0)) AS xid
 FROM gpu_samples AS sample
 LEFT JOIN limits USING (host)
 WHERE toUnixTimestamp64Nano(sample.ts_ns) >= {since_ns:Int64} + ahead_ns

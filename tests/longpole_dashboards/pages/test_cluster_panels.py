@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from longpole_dashboards.pages.cluster_panels import HEAT_PANELS, MAP_FIELDS, PANELS
-from longpole_dashboards.pages.cluster_reading import find_condition
-from longpole_dashboards.pages.cluster_tables import MAX_GPU_ROWS
+from longpole_dashboards.pages.cluster_reading import Gpu, find_condition
+from longpole_dashboards.pages.cluster_tables import MAX_GPU_ROWS, gpu_row, node_row
 from longpole_dashboards.theme import ThemeName
-from longpole_server.model.cluster import GpuMinute, GpuState
+from longpole_server.model.cluster import GpuMinute, GpuState, NodeNow
 from support.dashboard_components import words
 from support.dashboard_fake_service import FakeService
 from support.dashboard_rendering import NOW_NS, make_view, render
@@ -101,3 +101,24 @@ def make_state(minute: GpuMinute | None, *, is_held: bool = True) -> GpuState:
 )
 def test_conditions(state: GpuState, silent: set[str], condition: str) -> None:
     assert find_condition(state, silent) == condition
+
+
+def test_an_agent_that_falls_behind_and_a_wrong_clock_want_a_look() -> None:
+    fine = NodeNow("n", NOW_NS, spool_used_ratio=0.02, agent_dropped_total=0, clock_offset_s=-1.0)
+    row = node_row(fine, [], {}, NOW_NS, None)
+    assert (row["trouble"], row["spool_text"]) == ("", "2 %")
+    ill = replace(fine, spool_used_ratio=0.9, agent_dropped_total=1203, clock_offset_s=-7.2)
+    row = node_row(ill, [], {}, NOW_NS, None)
+    assert row["trouble"] == "clock -7 s, spool fills, 1,203 dropped"
+    assert node_row(NodeNow("n", NOW_NS), [], {}, NOW_NS, None)["spool_text"] == "–"
+
+
+@pytest.mark.parametrize(
+    ("xid", "errors", "said"),
+    [(79, 2, "XID 79, 2 ECC"), (None, 0, "none"), (None, None, "–"), (48, None, "XID 48")],
+)
+def test_errors_of_a_gpu_are_named_and_missing_is_not_none(
+    xid: int | None, errors: int | None, said: str
+) -> None:
+    state = make_state(GpuMinute("h", "g", 60, 0.9, 0.0, 0, errors, xid))
+    assert gpu_row(Gpu(state, "working"), {})["faults"] == said

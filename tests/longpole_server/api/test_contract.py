@@ -288,7 +288,8 @@ def test_nodes(client: TestClient):
         "host seen_ns num_gpus runs cpu_utilization_ratio memory_used_bytes memory_total_bytes "
         "network_receive_bytes_per_s network_transmit_bytes_per_s cpu_count disk_read_bytes_per_s "
         "disk_write_bytes_per_s fabric_receive_bytes_per_s fabric_transmit_bytes_per_s "
-        "object_store_used_bytes object_store_total_bytes object_store_spilled_bytes"
+        "object_store_used_bytes object_store_total_bytes object_store_spilled_bytes "
+        "spool_used_ratio agent_dropped_total clock_offset_s"
     )
     assert node["runs"] == ["project/seven of nine"]
     assert node["num_gpus"] > 0

@@ -17,13 +17,25 @@ def at(seconds: float) -> int:
 def written(opened: OpenedStore) -> None:
     hosts = [
         HostSample("node-1", at(0), 0.9, 1, 10),
-        HostSample("node-1", at(5), 0.25, 2, 10, 1e6, None),
+        HostSample(
+            "node-1",
+            at(5),
+            0.25,
+            2,
+            10,
+            1e6,
+            None,
+            spool_used_ratio=0.25,
+            agent_dropped_total=3,
+            clock_offset_s=0.5,
+        ),
         HostSample("node-0", at(3)),
         HostSample("node-9", at(-100), 0.5),
     ]
     gpus = [
         GpuSample("node-0", uuid, index, at(second), "H100", utilization_ratio=ratio,
-                  clocks_event_reasons=bits)
+                  clocks_event_reasons=bits, xid=79 if second == 2 else 0,
+                  ecc_uncorrected_errors=2 if index == 0 else None)
         for uuid, index, second, ratio, bits in (
             ("GPU-0", 0, 1, 0.2, 0x40),
             ("GPU-0", 0, 2, 0.4, 0x1),
@@ -38,8 +50,11 @@ def written(opened: OpenedStore) -> None:
 def test_the_newest_sample_of_every_node(opened: OpenedStore) -> None:
     assert opened.reader.list_nodes(at(0)) == [
         NodeNow("node-0", at(3)),
-        NodeNow("node-1", at(5), 0.25, 2, 10, 1e6, None),
-    ]
+        NodeNow(
+            "node-1", at(5), 0.25, 2, 10, 1e6, None,
+            spool_used_ratio=0.25, agent_dropped_total=3, clock_offset_s=0.5,
+        ),
+    ]  # fmt: skip
 
 
 def test_what_each_gpu_did_since_a_time(opened: OpenedStore) -> None:
@@ -48,7 +63,8 @@ def test_what_each_gpu_did_since_a_time(opened: OpenedStore) -> None:
     assert (busy.num_samples, busy.throttle_bits) == (3, 0x48)
     assert busy.utilization_ratio == pytest.approx(0.3)
     assert busy.throttled_ratio == pytest.approx(2 / 3)
-    assert found["node-0", "GPU-1"] == GpuMinute("node-0", "GPU-1", 1, None, None, 0)
+    assert (busy.xid, busy.ecc_uncorrected_errors) == (79, 2)
+    assert found["node-0", "GPU-1"] == GpuMinute("node-0", "GPU-1", 1, None, None, 0, None, 79)
     assert len(found) == 2
 
 
