@@ -39,6 +39,7 @@ from longpole_server.service import ChangeFeed, Service
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
 from longpole_server.service.alert_histories import HistoryReader
+from longpole_server.service.alert_names import EntityNames
 from longpole_server.service.alert_pictures import EvidencePainter
 from longpole_server.service.alerting import AlertSources, OwnReading
 from longpole_server.service.closing import StepCloser
@@ -218,6 +219,7 @@ def _build(
         telling.channels,
         telling.settings,
         on_change=lambda: changes.publish(time.time_ns()),
+        name_entities=EntityNames(reader).find,
         draw=EvidencePainter(
             reader, telling.store.reader, lambda: book.rules, book.list_past
         ).paint,

@@ -96,6 +96,10 @@ def test_an_alert_is_acknowledged_by_name(page: Page, own: FakeServer) -> None:
     expect(card).to_contain_text("kim looks after it")
     expect(card).to_contain_text("looking at rank 3")
     expect(card.get_by_role("button", name="Acknowledge")).to_have_count(0)
+    card.get_by_role("button", name="Comment").click()
+    page.locator("#alerts-comment").fill("rank 3 is fine again")
+    page.locator("#alerts-submit").click()
+    expect(card).to_contain_text("rank 3 is fine again")
 
 
 def test_silences_are_made_and_lifted(page: Page, own: FakeServer) -> None:
@@ -222,5 +226,14 @@ def test_a_rule_is_tried_saved_and_deleted(page: Page, own: FakeServer) -> None:
     entry = page.locator("#alerts-rules .lp-rule", has_text="user.step-duration-s-above")
     expect(entry).to_contain_text("Steps take too long")
     entry.locator("summary").click()
+    entry.get_by_role("button", name="Edit").click()
+    expect(page.locator("#alerts-rule-metric")).to_have_value("step_duration_s")
+    page.locator("#alerts-rule-threshold").fill("70")
+    page.locator("#alerts-rule-try").click()
+    expect(page.locator("#alerts-rule-tried")).to_contain_text("It would")
+    page.locator("#alerts-rule-save").click()
+    expect(dialog).to_be_hidden()
+    expect(entry).to_have_count(1)
+    expect(entry).to_contain_text("1 min 10 s")
     entry.get_by_role("button", name="Delete").click()
     expect(entry).to_have_count(0)

@@ -58,6 +58,11 @@ def test_no_surface_shows_a_secret(tmp_path: Path, start_server: StartServer):
         assert find_canaries(examined.stdout + examined.stderr) == []
         assert server.interrupt() == 0, server.log
         assert find_canaries(server.log) == []
+        # What lies on disk is what backups take along.
+        files = [path for path in server.data_dir.rglob("*") if path.is_file()]
+        assert files
+        for path in files:
+            assert find_canaries(path.read_bytes().decode("latin-1")) == [], path
 
 
 @pytest.mark.parametrize(

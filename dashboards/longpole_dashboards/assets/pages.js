@@ -54,12 +54,24 @@
   function followAnchor() {
     const name = decodeURIComponent(location.hash.slice(1));
     if (!name) return;
-    let tries = 40;
+    const { hash } = location;
+    let tries = 240, steady = 0, before = null;
+    const callOff = () => { tries = 1; };
+    for (const act of ["wheel", "touchstart", "keydown", "pointerdown"]) {
+      window.addEventListener(act, callOff, { once: true, passive: true });
+    }
+    /* What is drawn above it later moves it away: it is followed until it stands, or somebody acts. */
     const timer = window.setInterval(() => {
       const place = document.getElementById(name);
       const isDrawn = place && (place.querySelector(".main-svg") || place.childElementCount);
-      if (isDrawn) (place.closest(".lp-panel") || place).scrollIntoView({ block: "center" });
-      if (isDrawn || --tries === 0) window.clearInterval(timer);
+      if (isDrawn && tries > 1 && location.hash === hash) {
+        const panel = place.closest(".lp-panel") || place;
+        const { top } = panel.getBoundingClientRect();
+        steady = before !== null && Math.abs(top - before) < 2 ? steady + 1 : 0;
+        if (!steady) panel.scrollIntoView({ block: "center" });
+        before = panel.getBoundingClientRect().top;
+      }
+      if (--tries <= 0 || steady >= 12 || location.hash !== hash) window.clearInterval(timer);
     }, 250);
   }
   window.addEventListener("load", followAnchor);
@@ -95,7 +107,7 @@
       const triggered = window.dash_clientside.callback_context.triggered_id;
       const keep = Array(7).fill(NO_UPDATE());
       if (triggered === "alerts-cancel" || triggered === "alerts-done") return [false, ...keep];
-      if (!ask || triggered !== "alerts-ask" || ["lift", "delete"].includes(ask.act)) return [NO_UPDATE(), ...keep];
+      if (!ask || triggered !== "alerts-ask" || ["lift", "delete", "edit"].includes(ask.act)) return [NO_UPDATE(), ...keep];
       const silences = ask.act === "silence";
       window.requestAnimationFrame(() => window.requestAnimationFrame(() => showScopes(ask)));
       return [

@@ -168,8 +168,9 @@ def _buttons(alert: Alert, silence: Silence | None) -> list[Component]:
         "data_words": alert.summary,
     }
     buttons = list[Component]()
-    if alert.acknowledged is None:
-        buttons.append(_button("Acknowledge", "acknowledge", about))
+    # Who comments on what somebody looks after takes it over.
+    label = "Acknowledge" if alert.acknowledged is None else "Comment …"
+    buttons.append(_button(label, "acknowledge", about))
     if silence is None:
         buttons.append(_button("Silence …", "silence", about))
     return buttons

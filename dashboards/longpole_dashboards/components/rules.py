@@ -107,6 +107,7 @@ def _about(rule: RuleStatus) -> Component:
                     ),
                     html.Span("" if rule.built_in else "made by a user", className="lp-fact"),
                     html.Span(className="lp-spring"),
+                    None if rule.built_in else _edit_button(rule),
                     None if rule.built_in else _delete_button(rule),
                     silence,
                 ],
@@ -117,6 +118,15 @@ def _about(rule: RuleStatus) -> Component:
                 className="lp-alert-advice",
             ),
         ]
+    )
+
+
+def _edit_button(rule: RuleStatus) -> Component:
+    return html.Button(
+        "Edit …",
+        className="lp-button",
+        title="Change this rule; what it fires on by now stays unless it asks for something else",
+        **attributes(data_act="edit", data_rule=rule.rule_id),
     )
 
 

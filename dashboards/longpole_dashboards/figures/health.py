@@ -1,6 +1,7 @@
 """Health metrics of a training as small charts side by side, with their healthy bands."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from longpole_dashboards.figures.thinning import keep_extremes
 from longpole_dashboards.formats import Zone, format_count, format_ratio
 from longpole_dashboards.theme import ROLES, ThemeName, translucent
 from longpole_server.service import MetricSeries
+
+_MAX_NAME = 24
 
 
 def health(
@@ -107,11 +110,11 @@ def _ends(series: Mapping[str, MetricSeries]) -> tuple[int, int]:
 def _caption(
     figure: Figure, name: str, values: Sequence[float], left: float, theme: ThemeName
 ) -> None:
-    kind = metrics.METRICS[name]
-    unit = "" if kind.unit == "1" else f" {kind.unit}"
+    kind = metrics.METRICS.get(name)
+    unit = "" if kind is None or kind.unit == "1" else f" {kind.unit}"
     shown = f"<b>{_format_level(name, values[-1])}</b>{unit}" if values else ""
     for text, y, size, colour in (
-        (kind.label, 1.0, 11, ROLES[theme].muted),
+        (_name(name), 1.0, 11, ROLES[theme].muted),
         (shown, 0.885, 13, ROLES[theme].text),
     ):
         figure.add_annotation(
@@ -127,6 +130,14 @@ def _caption(
         )
 
 
+def _name(name: str) -> str:
+    """Return a metric as people call it; of a trainer's own the end, where it differs."""
+    kind = metrics.METRICS.get(name)
+    if kind is not None:
+        return kind.label
+    return escape(name if len(name) <= _MAX_NAME else f"…{name[1 - _MAX_NAME :]}")
+
+
 def _format_level(name: str, value: float) -> str:
     if name.endswith(("_ratio", "_fraction")):
         return format_ratio(value, 1)
@@ -136,7 +147,8 @@ def _format_level(name: str, value: float) -> str:
 def _band(
     figure: Figure, name: str, values: Sequence[float], suffix: str, theme: ThemeName
 ) -> None:
-    healthy = metrics.METRICS[name].healthy
+    kind = metrics.METRICS.get(name)
+    healthy = kind.healthy if kind is not None else None
     if healthy is None:
         return
     low, high = _range(values)

@@ -3,6 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from collections import Counter
 from dataclasses import replace
 
 from dash import dcc, html
@@ -20,6 +21,8 @@ from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.alert import AlertEvent, ChannelStatus, Silence
 
 GROUP = "alerts"
+# Cards that a page shows: more are no list that anybody reads.
+MAX_CARDS = 100
 _STATE_ORDER = ("firing", "pending", "quiet", "not_judgeable")
 _NO_ALERT = {
     "open": "Nothing fires, and nothing is about to.",
@@ -78,9 +81,22 @@ def _cards(reading: AlertsReading) -> tuple[object, ...]:
             reading.find_silence(alert),
             zone,
         )
-        for alert in reading.shown
+        for alert in reading.shown[:MAX_CARDS]
     ]
+    if len(reading.shown) > MAX_CARDS:
+        cards.append(_left_out(reading))
     return (cards or _nothing(reading),)
+
+
+def _left_out(reading: AlertsReading) -> Component:
+    left = Counter(alert.rule for alert in reading.shown[MAX_CARDS:])
+    words = ", ".join(
+        f"{count} {reading.titles.get(rule, rule)}" for rule, count in left.most_common()
+    )
+    return html.Section(
+        f"and {left.total()} more: {words}. The page of a run shows its own.",
+        className="lp-panel lp-calm",
+    )
 
 
 def _nothing(reading: AlertsReading) -> Component:

@@ -3,10 +3,11 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, State, ctx, html, no_update
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -17,7 +18,7 @@ from longpole_dashboards.components.notice import absent
 from longpole_dashboards.formats import format_value
 from longpole_dashboards.reading import Reader
 from longpole_server.errors import ServerError
-from longpole_server.model.alert import STEP_FIGURES, Alert
+from longpole_server.model.alert import STEP_FIGURES, Alert, RuleStatus
 
 _SIDES = (("above", "above"), ("below", "below"))
 _SEVERITIES = (("info", "info"), ("warning", "warning"), ("critical", "critical"))
@@ -26,8 +27,10 @@ _MAX_RUNS = 200
 _OPEN = """
 (made, cancelled, done) => {
   const by = window.dash_clientside.callback_context.triggered_id;
-  if (!by) return [window.dash_clientside.no_update, window.dash_clientside.no_update];
-  return [by === "alerts-rule-new", ""];
+  const same = window.dash_clientside.no_update;
+  if (!by) return [same, same, same];
+  const isNew = by === "alerts-rule-new";
+  return [isNew, "", isNew ? null : same];
 }
 """
 
@@ -51,6 +54,15 @@ def rule_dialog() -> Component:
                 html.Span("for", className="lp-dim"),
                 dmc.NumberInput(id="alerts-rule-steps", value=3, min=1, max=1_000, size="xs", w=80),
                 html.Span("steps", className="lp-dim"),
+            ],
+            className="lp-duration",
+        ),
+        html.Div(
+            [
+                html.Span("is over at", className="lp-dim"),
+                dmc.NumberInput(
+                    id="alerts-rule-clear", placeholder="the same limit", size="xs", w=160
+                ),
             ],
             className="lp-duration",
         ),
@@ -84,6 +96,8 @@ def rule_dialog() -> Component:
             className="lp-try",
         ),
         html.Div(id="alerts-rule-tried", className="lp-dim"),
+        # The id of the rule that is changed, none for a new one.
+        dcc.Store(id="alerts-rule-editing"),
     ]
     return dialog("alerts-rule", "A rule of your own", fields, submit=("alerts-rule-save", "Save"))
 
@@ -106,6 +120,7 @@ def make_document(
     severity: str,
     title: str | None,
     runs: str | None,
+    clear: object = None,
 ) -> dict[str, object]:
     """Return the document of a rule as the API takes it."""
     document: dict[str, object] = {
@@ -116,8 +131,23 @@ def make_document(
         "severity": severity,
         "title": (title or "").strip() or None,
         "run": (runs or "").strip() or None,
+        "clear_threshold": clear if isinstance(clear, int | float) else None,
     }
     return {name: value for name, value in document.items() if value is not None}
+
+
+def fill_form(rule: RuleStatus) -> tuple[object, ...]:
+    """Return what the dialog's fields hold for a rule that is to be changed, as in `_FIELDS`."""
+    return (
+        rule.metric,
+        rule.comparison,
+        rule.fire_threshold,
+        rule.for_steps,
+        rule.severity,
+        rule.title,
+        rule.run or "",
+        rule.clear_threshold,
+    )
 
 
 def describe_trial(alerts: Sequence[Alert], run: str) -> Component:
@@ -149,6 +179,7 @@ _FIELDS = (
     State("alerts-rule-severity", "value"),
     State("alerts-rule-title", "value"),
     State("alerts-rule-runs", "value"),
+    State("alerts-rule-clear", "value"),
 )
 
 
@@ -158,14 +189,37 @@ def register_rule_form(app: Dash, reader: Reader) -> None:
         _OPEN,
         Output("alerts-rule-dialog", "opened"),
         Output("alerts-rule-refused", "children"),
+        Output("alerts-rule-editing", "data"),
         Input("alerts-rule-new", "n_clicks"),
         Input("alerts-rule-cancel", "n_clicks"),
         Input("alerts-done", "data"),
         prevent_initial_call=True,
     )
+    _register_edit(app, reader)
     _register_runs(app, reader)
     _register_trial(app, reader)
     _register_save(app, reader)
+
+
+def _register_edit(app: Dash, reader: Reader) -> None:
+    @app.callback(
+        *(
+            Output(each.component_id, each.component_property, allow_duplicate=True)
+            for each in _FIELDS
+        ),
+        Output("alerts-rule-dialog", "opened", allow_duplicate=True),
+        Output("alerts-rule-editing", "data", allow_duplicate=True),
+        Input("alerts-ask", "data"),
+        prevent_initial_call=True,
+    )
+    async def edit(ask: Mapping[str, Any] | None) -> tuple[object, ...]:
+        if not ask or ask.get("act") != "edit":
+            raise PreventUpdate
+        rules = await reader.run(reader.service.alerts.list_rules)
+        rule = next((each for each in rules if each.rule_id == ask.get("rule")), None)
+        if rule is None:
+            raise PreventUpdate
+        return (*fill_form(rule), True, rule.rule_id)
 
 
 def _register_runs(app: Dash, reader: Reader) -> None:
@@ -214,20 +268,30 @@ def _register_trial(app: Dash, reader: Reader) -> None:
 
 
 def _register_save(app: Dash, reader: Reader) -> None:
+    async def _complete(document: dict[str, object], editing: str | None) -> dict[str, object]:
+        """Add what the form does not ask for and the rule has."""
+        rules = await reader.run(reader.service.alerts.list_rules) if editing else ()
+        cooldown_s = next((each.cooldown_s for each in rules if each.rule_id == editing), None)
+        return document if cooldown_s is None else {**document, "cooldown_s": cooldown_s}
+
     @app.callback(
         Output("alerts-done", "data", allow_duplicate=True),
         Output("alerts-rule-refused", "children", allow_duplicate=True),
         Input("alerts-rule-save", "n_clicks"),
+        State("alerts-rule-editing", "data"),
         *_FIELDS,
         prevent_initial_call=True,
     )
-    async def save(clicks: int | None, *fields: object) -> tuple[object, object]:
+    async def save(
+        clicks: int | None, editing: str | None, *fields: object
+    ) -> tuple[object, object]:
         if not clicks:
             raise PreventUpdate
         try:
             await reader.act(
                 reader.service.alerts.save_rule,
-                make_document(*fields),  # type: ignore[arg-type] - checked within
+                await _complete(make_document(*fields), editing),  # type: ignore[arg-type] - checked within
+                editing,
             )
         except ServerError as error:
             return no_update, f"{error.message} {error.hint}".strip()

@@ -10,7 +10,12 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole.conventions import stages
-from longpole_dashboards.addresses import RUN_PATH, compare_address, report_address
+from longpole_dashboards.addresses import (
+    RUN_PATH,
+    alerts_address,
+    compare_address,
+    report_address,
+)
 from longpole_dashboards.components.alert_card import alert_line
 from longpole_dashboards.components.export import file_link
 from longpole_dashboards.components.now import now_card
@@ -34,6 +39,8 @@ from longpole_server.model.step import Step
 
 # Steps beside the first of their attempt that make shares worth showing without that one.
 MIN_JUDGED = 2
+# Lines of alerts above everything else; the rest is on the page of alerts.
+_MAX_ALERTS = 20
 # The open step's bar grows in strides.
 _OPEN_STRIDE_NS = 5 * NS_PER_S
 
@@ -94,7 +101,13 @@ def _alerts(reading: RunReading) -> tuple[object, ...]:
         (alert for alert in reading.alerts if alert.state != "resolved"),
         key=lambda alert: alert.state,
     )
-    return ([alert_line(alert, titles.get(alert.rule, alert.rule)) for alert in shown],)
+    lines = [alert_line(each, titles.get(each.rule, each.rule)) for each in shown[:_MAX_ALERTS]]
+    if len(shown) > _MAX_ALERTS:
+        more = f"and {len(shown) - _MAX_ALERTS} more alerts"
+        lines.append(
+            html.Div(dcc.Link(more, href=alerts_address(reading.run_id), className="lp-link"))
+        )
+    return (lines,)
 
 
 def _attempts(detail: RunDetail) -> list[Component]:

@@ -15,7 +15,7 @@ from longpole_dashboards.pages.run_window import TIME, ZOOM, RunWindow
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import NotFoundError
-from longpole_server.model.alert import Alert
+from longpole_server.model.alert import Alert, RuleStatus
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.engines import EngineLanes
@@ -92,10 +92,23 @@ class RunReading:
         return self._service.alerts.list_alerts(run_id=self.run_id)
 
     @cached_property
+    def asked_metrics(self) -> tuple[str, ...]:
+        """What the alert that the address names stands on, and what its rule reads."""
+        asked = self.view.query.text("alert")
+        alert = next((each for each in self.alerts if each.alert_id == asked), None)
+        if alert is None:
+            return ()
+        reads = next((rule.reads for rule in self._rules if rule.rule_id == alert.rule), ())
+        return tuple(dict.fromkeys([*(each.name for each in alert.evidence), *reads]))
+
+    @cached_property
     def rule_titles(self) -> Mapping[str, str]:
         """Rule id -> title."""
-        rules = self._memory.ask("rules", self._version, self._service.alerts.list_rules)
-        return {rule.rule_id: rule.title for rule in rules}
+        return {rule.rule_id: rule.title for rule in self._rules}
+
+    @cached_property
+    def _rules(self) -> Sequence[RuleStatus]:
+        return self._memory.ask("rules", self._version, self._service.alerts.list_rules)
 
     @cached_property
     def asked_steps(self) -> tuple[int, int] | None:

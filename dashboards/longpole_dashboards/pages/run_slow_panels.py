@@ -3,7 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.step import Step
+from longpole_server.service import MetricSeries
 
 HEALTH_METRICS = (
     "reward_mean",
@@ -33,6 +35,11 @@ HEALTH_METRICS = (
     "clip_fraction",
     "truncated_ratio",
 )
+
+
+# Of what the rule of an alert reads: names that are looked for, and metrics that are shown.
+_MAX_ASKED = 16
+_SHOWN_ASKED = 3
 
 
 def _gpus(reading: RunReading) -> tuple[object, ...]:
@@ -99,8 +106,24 @@ def _hardware(heatmap: GpuHeatmap) -> str:
     return f"{len(heatmap.lanes)} × {' / '.join(models) or 'GPU'} on {places}"
 
 
+def _choose_health(reading: RunReading) -> Mapping[str, MetricSeries]:
+    """Return the metrics to draw: first what the alert that led here is about."""
+    usual = reading.get_metrics(HEALTH_METRICS)
+    asked = [name for name in reading.asked_metrics if name not in usual][:_MAX_ASKED]
+    if not asked:
+        return usual
+    found = {
+        # Where a loss stopped being a number its line ends.
+        name: replace(each, points=tuple(p for p in each.points if math.isfinite(p[2])))
+        for name, each in reading.get_metrics(tuple(asked)).items()
+    }
+    first = {name: each for name, each in found.items() if each.points}
+    chosen = [*list(first)[:_SHOWN_ASKED], *usual][: len(usual)]
+    return {name: first.get(name) or usual[name] for name in chosen}
+
+
 def _health(reading: RunReading) -> tuple[object, ...]:
-    series = reading.get_metrics(HEALTH_METRICS)
+    series = _choose_health(reading)
     if not any(found.points for found in series.values()):
         return (message_figure(not_reported("metrics"), reading.view.theme),)
     if reading.window.is_chosen:
@@ -148,7 +171,11 @@ PANELS = PanelGroup[RunReading](
         ),
         Panel(
             (("run-health", "figure"),),
-            lambda reading: (reading.closed_key(), reading.alerts_key()),
+            lambda reading: (
+                reading.closed_key(),
+                reading.alerts_key(),
+                reading.view.query.text("alert"),
+            ),
             _health,
         ),
     ),

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.events import Fingerprint
 from longpole_server.alerts.history import GPU, HOST, REPLICA, History
-from longpole_server.alerts.lifecycle import end_alert
+from longpole_server.alerts.lifecycle import end_alert, fingerprint_of
 from longpole_server.alerts.rule import Rule
-from longpole_server.model.alert import Alert, AlertEvent
+from longpole_server.alerts.silences import find_silence
+from longpole_server.model.alert import Alert, AlertEvent, Silence
 
 # What is missed for a moment only was never away.
 _AWAY_NS = 120 * 10**9
@@ -27,7 +28,7 @@ def find_teller(rule: Rule, history: History, book: AlertBook) -> str | None:
 
 
 def end_alerts_of_departed(
-    rules: Iterable[Rule], history: History, book: AlertBook
+    rules: Iterable[Rule], history: History, book: AlertBook, silences: Sequence[Silence] = ()
 ) -> list[AlertEvent]:
     """End the alerts of a live run on replicas, GPUs and nodes that are no part of it any more.
 
@@ -35,6 +36,7 @@ def end_alerts_of_departed(
         rules: That were judged just now.
         history: The moment.
         book: Takes the events.
+        silences: Those in force keep them from people.
     """
     run = history.run
     if run is None or run.state not in _ALIVE:
@@ -50,7 +52,12 @@ def end_alerts_of_departed(
     ]
     why = "gone: the {} is no part of the run any more"
     events = [
-        end_alert(alert, history.moment, why.format(alert.entity.kind))
+        end_alert(
+            alert,
+            history.moment,
+            why.format(alert.entity.kind),
+            silence_id=find_silence(silences, fingerprint_of(alert)),
+        )
         for alert in _list_departed(silent, history)
     ]
     for event in events:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.departures import end_alerts_of_departed, find_teller
 from longpole_server.alerts.events import Subject
-from longpole_server.alerts.history import History
-from longpole_server.alerts.lifecycle import advance, end_alert
+from longpole_server.alerts.history import History, Moment
+from longpole_server.alerts.lifecycle import advance, end_alert, fingerprint_of
 from longpole_server.alerts.rule import Judgement, Rule, not_judgeable
 from longpole_server.alerts.silences import find_silence
 from longpole_server.alerts.suppression import find_suppression
@@ -53,7 +53,7 @@ def evaluate(
         lock: Held while the book is used, and not while a detector judges.
     """
     evaluation, lock = Evaluation(), lock or nullcontext()
-    judged = [rule for rule in rules if rule.trigger == trigger and _concerns(rule, history)]
+    judged = [rule for rule in rules if rule.trigger == trigger and _is_for(rule, history)]
     for rule in judged:
         entities = history.list_entities(rule.entity_kind)
         for entity in entities:
@@ -63,17 +63,26 @@ def evaluate(
             nobody = history.focus(Entity(rule.entity_kind, ""))
             evaluation.inputs.append((rule.rule_id, _describe(nobody, why, "not_judgeable")))
     with lock:
-        evaluation.events += end_alerts_of_departed(judged, history, book)
+        evaluation.events += end_alerts_of_departed(judged, history, book, silences)
     return evaluation
 
 
 def end_alerts_of(
-    book: AlertBook, history: History, why: str, keep: frozenset[str] = frozenset()
+    book: AlertBook,
+    history: History,
+    why: str,
+    keep: frozenset[str] = frozenset(),
+    silences: Sequence[Silence] = (),
 ) -> list[AlertEvent]:
     """End every open alert of a run that is over, but those of the rules to keep."""
     run_id = history.run.facts.run_id if history.run is not None else None
     events = [
-        end_alert(alert, history.moment, why)
+        end_alert(
+            alert,
+            history.moment,
+            why,
+            silence_id=find_silence(silences, fingerprint_of(alert)),
+        )
         for alert in book.list_open()
         if alert.run_id == run_id and run_id is not None and alert.rule not in keep
     ]
@@ -82,15 +91,16 @@ def end_alerts_of(
     return events
 
 
-def _concerns(rule: Rule, history: History) -> bool:
+def concerns(rule: Rule, run_id: str) -> bool:
+    """Tell whether a rule is for a run."""
+    pattern = rule.user.run if rule.user is not None else None
+    return pattern is None or fnmatch.fnmatchcase(run_id, pattern)
+
+
+def _is_for(rule: Rule, history: History) -> bool:
     if (rule.entity_kind == "server") != (history.run is None):
         return False
-    pattern = rule.user.run if rule.user is not None else None
-    return (
-        pattern is None
-        or history.run is None
-        or fnmatch.fnmatchcase(history.run.facts.run_id, pattern)
-    )
+    return history.run is None or concerns(rule, history.run.facts.run_id)
 
 
 def _judge(
@@ -103,7 +113,7 @@ def _judge(
 ) -> None:
     if rule.yields_to:
         with lock:
-            is_told = _yield(rule, history, book, evaluation)
+            is_told = _yield(rule, history, book, silences, evaluation)
         if is_told:
             return
     try:
@@ -122,18 +132,26 @@ def _judge(
         _advance(rule, subject, judgement, history, book, silences, evaluation)
 
 
-def _yield(rule: Rule, history: History, book: AlertBook, evaluation: Evaluation) -> bool:
+def _yield(
+    rule: Rule,
+    history: History,
+    book: AlertBook,
+    silences: Sequence[Silence],
+    evaluation: Evaluation,
+) -> bool:
     """Leave an entity to the rule that tells more of it, where one does."""
     teller = find_teller(rule, history, book)
     if teller is None:
         return False
     alert = book.find(Subject(history.entity, history.run).fingerprint(rule))
     if alert is not None and alert.state != "resolved":
-        event = end_alert(alert, history.moment, f"gone: {teller} tells of it")
+        silence_id = find_silence(silences, fingerprint_of(alert))
+        why = f"gone: {teller} tells of it"
+        event = end_alert(alert, history.moment, why, silence_id=silence_id)
         book.apply(event)
         evaluation.events.append(event)
-    why = not_judgeable(f"{teller} tells of it", rule.detector.unit)
-    evaluation.inputs.append((rule.rule_id, _describe(history, why, "not_judgeable")))
+    judgement = not_judgeable(f"{teller} tells of it", rule.detector.unit)
+    evaluation.inputs.append((rule.rule_id, _describe(history, judgement, "not_judgeable")))
     return True
 
 
@@ -154,8 +172,8 @@ def _advance(
         book.find(fingerprint),
         judgement,
         history.moment,
-        silence_id=find_silence(silences, fingerprint, history.moment.decided_ns),
-        cooling_until_ns=0 if over_ns is None else over_ns + round(rule.cooldown_s * _NS_PER_S),
+        silence_id=find_silence(silences, fingerprint),
+        cooling_until_ns=_find_cooling_end(rule, over_ns, history.moment),
     )
     if event is not None:
         book.apply(event)
@@ -165,6 +183,12 @@ def _advance(
     if alert is not None and alert.state != "resolved":
         state = alert.state
     evaluation.inputs.append((rule.rule_id, _describe(history, judgement, state)))
+
+
+def _find_cooling_end(rule: Rule, over_ns: int | None, moment: Moment) -> int:
+    if over_ns is None or (moment.clock_went_back and over_ns > moment.ts_ns):
+        return 0
+    return over_ns + round(rule.cooldown_s * _NS_PER_S)
 
 
 def _describe(

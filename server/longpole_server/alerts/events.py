@@ -6,7 +6,14 @@ from urllib.parse import quote, urlencode
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import Moment, RunContext
-from longpole_server.alerts.rule import DEFAULT_PANEL, GPU_PANEL, NODE_PANEL, Judgement, Rule
+from longpole_server.alerts.rule import (
+    DEFAULT_PANEL,
+    ENGINES_PANEL,
+    GPU_PANEL,
+    NODE_PANEL,
+    Judgement,
+    Rule,
+)
 from longpole_server.alerts.wording import fill_text
 from longpole_server.model.alert import Alert, AlertEvent, EventKind
 from longpole_server.model.diagnosis import Entity
@@ -176,7 +183,7 @@ def make_link(event: AlertEvent, panel: str | None = None) -> str:
         panel: Element of the page; None is the rule's own.
     """
     if not event.run_id:
-        return "/alerts"
+        return f"/alerts#alert-{event.alert_id}"
     shown = panel or _PANELS.get(event.rule, DEFAULT_PANEL)
     if shown == NODE_PANEL:
         return f"/cluster?{urlencode({'node': event.entity_id}, quote_via=quote, safe='')}"
@@ -184,7 +191,7 @@ def make_link(event: AlertEvent, panel: str | None = None) -> str:
     if event.started_step is not None:
         query["from"] = max(0, event.started_step - _LINK_STEPS)
         query["to"] = event.step if event.step is not None else event.started_step
-    if shown == GPU_PANEL:
+    if shown in (GPU_PANEL, ENGINES_PANEL):
         first_ns = event.started_ns - _LINK_MINUTES * _NS_PER_MINUTE
         last_ns = event.ts_ns + _NS_PER_MINUTE
         query["time"] = f"{max(0, first_ns) // _NS_PER_MS}-{last_ns // _NS_PER_MS}"

@@ -27,6 +27,10 @@ NEWEST_STEPS = 256
 _REPLICA_STEPS = 20
 
 
+# Decisions within the same moment are told apart by far less.
+_CLOCK_SLACK_NS = 10**9
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """The moment that is judged.
@@ -40,6 +44,11 @@ class Moment:
     ts_ns: int
     decided_ns: int
     step: int | None = None
+
+    @property
+    def clock_went_back(self) -> bool:
+        """Whether the wall clock is behind what was decided before: later times are past."""
+        return self.step is None and self.decided_ns - self.ts_ns > _CLOCK_SLACK_NS
 
 
 @dataclass(frozen=True, slots=True)

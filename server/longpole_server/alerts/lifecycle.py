@@ -51,7 +51,7 @@ def advance(
         silence_id: The silence that keeps it from people, else empty.
         cooling_until_ns: Until then it does not fire again.
     """
-    if not judgement.is_judged or (alert is not None and moment.ts_ns < alert.updated_ns):
+    if not judgement.is_judged or (alert is not None and _is_late(alert, moment)):
         # Older than what is known already: late data never pages.
         return None
     maker = EventMaker(rule, subject, judgement, moment, silence_id)
@@ -74,7 +74,7 @@ def _advance_pending(
     moment: Moment,
     cooling_until_ns: int,
 ) -> AlertEvent | None:
-    if not judgement.firing:
+    if not judgement.firing or (moment.clock_went_back and alert.started_ns > moment.ts_ns):
         return maker.continue_("dropped", alert)
     if moment.step is not None and moment.step == alert.last_step:
         return None
@@ -164,6 +164,10 @@ def fold_event(alert: Alert | None, event: AlertEvent) -> Alert | None:
         notified_ns=event.ts_ns if event.notify else notified_ns,
         updated_ns=event.ts_ns,
     )
+
+
+def _is_late(alert: Alert, moment: Moment) -> bool:
+    return moment.ts_ns < alert.updated_ns and not moment.clock_went_back
 
 
 def _is_repeat_due(rule: Rule, alert: Alert, moment: Moment) -> bool:

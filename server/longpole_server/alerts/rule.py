@@ -11,8 +11,9 @@ from longpole_server.model.step import Severity
 DEFAULT_COOLDOWN_S = 900.0
 # Element of the run page that most rules point to.
 DEFAULT_PANEL = "run-health"
-# The one of the run page that is drawn over time, and the page of a node.
+# Those of the run page that are drawn over time, and the page of a node.
 GPU_PANEL = "run-gpus"
+ENGINES_PANEL = "run-engines"
 NODE_PANEL = "node"
 DEFAULT_REPEAT_S = 4 * 3_600.0
 

@@ -14,14 +14,18 @@ _SILENCE_FIELDS = frozenset(
 )
 
 
-def find_silence(silences: Iterable[Silence], alert: Fingerprint, now_ns: int) -> str:
-    """Return the id of a silence that is in force for an alert, else an empty string."""
+def list_in_force(silences: Iterable[Silence], now_ns: int) -> tuple[Silence, ...]:
+    """Return the silences that are in force at a time of the wall clock.
+
+    One that begins later was made before the clock went back.
+    """
+    return tuple(silence for silence in silences if now_ns < silence.ends_ns)
+
+
+def find_silence(silences: Iterable[Silence], alert: Fingerprint) -> str:
+    """Return the id of a silence that covers an alert, else an empty string."""
     return next(
-        (
-            silence.silence_id
-            for silence in silences
-            if silence.created_ns <= now_ns < silence.ends_ns and _matches(silence, alert)
-        ),
+        (silence.silence_id for silence in silences if _matches(silence, alert)),
         "",
     )
 

@@ -16,6 +16,8 @@ _TYPES = {
     "info": apprise.NotifyType.INFO,
 }
 _SCHEME_END = "://"
+# Those that name addresses, with what is secret in them: also the client that apprise sends with.
+_LOGGERS = ("apprise", "urllib3", "requests")
 
 
 class AppriseChannel:
@@ -31,7 +33,8 @@ class AppriseChannel:
 
     def __init__(self, url: str, number: int) -> None:
         # What it logs of a failure may hold the address.
-        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         scheme = url.split(_SCHEME_END, 1)[0] if _SCHEME_END in url else "no scheme"
         service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
         if service is None:

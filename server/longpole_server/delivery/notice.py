@@ -40,7 +40,9 @@ class Notice:
         events: In the order in which they were decided, at least one.
         titles: Titles of rules by id.
         base_url: Root of the dashboard, empty when it is not known.
-        over: Ids of alerts that are over by now though `events` do not say so.
+        ends: The events that ended alerts since, by alert, though `events` do not say so.
+        outdated: Messages that told of these alerts before and are answered elsewhere.
+        names: What people call entities, by id; those without one are called by their id.
         draw: Draws the evidence of an event, None where there is nothing to see. Called by channels
             that take pictures.
     """
@@ -50,7 +52,9 @@ class Notice:
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
     base_url: str = ""
     thread: Thread | None = None
-    over: frozenset[str] = frozenset()
+    ends: Mapping[str, AlertEvent] = field(default_factory=dict[str, AlertEvent])
+    outdated: tuple[Thread, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
     draw: Callable[[AlertEvent], Picture | None] = lambda _: None
 
     @property
@@ -66,7 +70,7 @@ class Notice:
     def is_event_over(self, event: AlertEvent) -> bool:
         """Tell whether the alert of an event is over."""
         last = [each for each in self.events if each.alert_id == event.alert_id][-1]
-        return last.kind == "resolved" or event.alert_id in self.over
+        return last.kind == "resolved" or event.alert_id in self.ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,19 @@ class Part:
 def make_title(notice: Notice) -> str:
     """Return the notice in one line."""
     parts = make_parts(notice)
-    what = parts[0].title if len(parts) == 1 else f"{len(parts)} alerts"
+    what = parts[0].title if len(parts) == 1 else _count_alerts(parts)
     runs = {event.run_id for event in notice.events}
     whose = describe_run(notice.events[0]) if len(runs) == 1 else f"{len(runs)} runs"
     return f"{whose}: {what}"
+
+
+def _count_alerts(parts: Sequence["Part"]) -> str:
+    num_over = sum(part.is_over for part in parts)
+    if num_over == len(parts):
+        return f"over: {num_over} alerts"
+    num_open = len(parts) - num_over
+    what = f"{num_open} alert{'s' if num_open > 1 else ''}"
+    return f"{what}, {num_over} over" if num_over else what
 
 
 def find_gravest(events: Sequence[AlertEvent]) -> Severity:
@@ -119,7 +132,8 @@ def make_parts(notice: Notice) -> list[Part]:
     """Return what there is to tell: first what fires, the gravest first."""
     groups: dict[tuple[str, str, bool], list[AlertEvent]] = {}
     newest: dict[str, AlertEvent] = {event.alert_id: event for event in notice.events}
-    for event in newest.values():
+    for told in newest.values():
+        event = notice.ends.get(told.alert_id, told)
         key = (event.run_id, event.rule, notice.is_event_over(event))
         groups.setdefault(key, []).append(event)
     parts = [_make_part(notice, group, is_over) for (_, _, is_over), group in groups.items()]
@@ -143,9 +157,9 @@ def _make_part(notice: Notice, events: Sequence[AlertEvent], is_over: bool) -> P
     first = events[0]
     title = notice.titles.get(first.rule, first.rule)
     if first.entity_kind not in ("run", "server"):
-        shown = ", ".join(event.entity_id for event in events[:_SHOWN_ENTITIES])
-        more = f" and {len(events) - _SHOWN_ENTITIES} more" if len(events) > _SHOWN_ENTITIES else ""
-        title = f"{title}: {shown}{more}"
+        # How many comes first: long names may be cut off.
+        many = f" ({len(events)})" if len(events) > _SHOWN_ENTITIES else ""
+        title = f"{title}{many}: {_list_entities(notice, events)}"
     if len({event.run_id for event in notice.events}) > 1:
         title = f"{title} ({describe_run(first)})"
     prefix = "over: " if is_over else _OF_KIND.get(first.kind, "")
@@ -158,6 +172,13 @@ def _make_part(notice: Notice, events: Sequence[AlertEvent], is_over: bool) -> P
         advice="" if is_over else f"Likely cause: {first.cause}\nLook first at: {first.first_look}",
         link=f"{notice.base_url.rstrip('/')}{make_link(first)}" if notice.base_url else "",
     )
+
+
+def _list_entities(notice: Notice, events: Sequence[AlertEvent]) -> str:
+    names = [notice.names.get(event.entity_id, event.entity_id) for event in events]
+    shown = ", ".join(names[:_SHOWN_ENTITIES])
+    more = len(names) - _SHOWN_ENTITIES
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _describe_numbers(event: AlertEvent) -> str:

@@ -20,6 +20,8 @@ _BLOCKING_TRIES = 5
 GIVE_UP_AFTER_S = 86_400.0
 _MAX_MESSAGES = 10_000
 _MAX_RUNS = 10_000
+# A clock that goes back by less is not worth a word.
+_CLOCK_SLACK_NS = 5 * _NS_PER_S
 # Stands for the run of what is told of several runs together.
 DIGEST = "*"
 
@@ -103,27 +105,61 @@ class Outbox:
         # By run: when it was told of last, and how grave that was; after a restart the gravest.
         self._last_told: dict[str, tuple[int, int]] = {}
         self._groups: dict[str, _Group] = {}
-        self._told: set[str] = set()
+        # By event: the first message that told of it.
+        self._told: dict[str, str] = {}
+        # The newest time that was heard of.
+        self._latest_ns = 0
         self._messages: OrderedDict[str, AlertMessage] = OrderedDict()
         self._waiting: dict[str, OrderedDict[str, _Waiting]] = defaultdict(OrderedDict)
         self._remote_ids: dict[tuple[str, str], str] = {}
         self.records: dict[str, ChannelRecord] = {name: ChannelRecord() for name in self._channels}
 
+    def heed_clock(self, now_ns: int) -> None:
+        """Take note of the time. Where the clock went back, all that waits goes back with it.
+
+        Else a clock that was an hour ahead and is right again would keep people from being told
+        for that hour.
+        """
+        back_ns = self._latest_ns - now_ns
+        if back_ns > _CLOCK_SLACK_NS:
+            self._go_back(back_ns)
+            self._latest_ns = now_ns
+        else:
+            self._latest_ns = max(self._latest_ns, now_ns)
+        for group in self._groups.values():
+            group.since_ns = min(group.since_ns, now_ns)
+
+    def _go_back(self, back_ns: int) -> None:
+        for record in self.records.values():
+            record.last_try_ns -= back_ns
+            record.held_until_ns -= back_ns
+        for queue in self._waiting.values():
+            for waiting in queue.values():
+                waiting.next_ns -= back_ns
+        for group in self._groups.values():
+            group.since_ns -= back_ns
+        for run_id, (told_ns, gravity) in self._last_told.items():
+            self._last_told[run_id] = (told_ns - back_ns, gravity)
+
     def add_message(self, message: AlertMessage) -> None:
         """Take in a message that is stored."""
-        self._told.update(message.event_ids)
+        self._latest_ns = max(self._latest_ns, message.created_ns)
+        for event_id in message.event_ids:
+            self._told.setdefault(event_id, message.message_id)
         self._messages[message.message_id] = message
         self._note_told(message.run_id, message.created_ns, len(SEVERITIES))
         for channel in message.channels:
             self._waiting[channel].setdefault(message.message_id, _Waiting(message))
         while len(self._messages) > _MAX_MESSAGES:
             message_id, oldest = self._messages.popitem(last=False)
-            self._told.difference_update(oldest.event_ids)
+            for event_id in oldest.event_ids:
+                self._told.pop(event_id, None)
             for channel in oldest.channels:
                 self._remote_ids.pop((channel, message_id), None)
 
     def add_delivery(self, delivery: Delivery) -> None:
         """Take in an attempt that is stored."""
+        self._latest_ns = max(self._latest_ns, delivery.ts_ns)
         record = self.records.setdefault(delivery.channel, ChannelRecord())
         record.last_try_ns = max(record.last_try_ns, delivery.ts_ns)
         if delivery.outcome == "delivered":
@@ -272,16 +308,12 @@ class Outbox:
         held_ns = self._routing.hold_until_ns(list(group.events.values()), now_ns)
         return due_ns if held_ns is None else max(due_ns, held_ns)
 
-    def find_root(
-        self, channel: str, alert_events: Sequence[str]
-    ) -> tuple[AlertMessage, str] | None:
-        """Return the first message that told of any of these events, as the channel calls it."""
-        wanted = set(alert_events)
-        for message in self._messages.values():
-            remote_id = self._remote_ids.get((channel, message.message_id))
-            if remote_id is not None and wanted & set(message.event_ids):
-                return message, remote_id
-        return None
+    def find_told(self, channel: str, event_id: str) -> tuple[AlertMessage, str] | None:
+        """Return the message that told a channel of an event, and what the channel calls it."""
+        message_id = self._told.get(event_id, "")
+        message = self._messages.get(message_id)
+        remote_id = self._remote_ids.get((channel, message_id))
+        return None if message is None or remote_id is None else (message, remote_id)
 
 
 def _gravity(group: _Group) -> int:

@@ -12,7 +12,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.webhook import WebhookClient
 
-from longpole_server.delivery.notice import Notice
+from longpole_server.delivery.notice import Notice, Thread
 from longpole_server.delivery.picture import Picture
 from longpole_server.delivery.slack_blocks import make_blocks, make_fallback
 from longpole_server.errors import DeliveryError
@@ -105,17 +105,20 @@ class SlackBot:
         Raises:
             DeliveryError: It was not taken, or nobody knows.
         """
+        # Changing twice is no harm, answering twice is: what can fail comes first.
+        for root in notice.outdated:
+            self._update(root)
         thread = notice.thread
         if thread is None:
             remote_id = self._post(notice, None)
             self._show_evidence(notice, remote_id)
             return remote_id
-        channel_id, _, ts = thread.remote_id.partition("/")
-        # Changing twice is no harm, answering twice is: what can fail comes first.
-        self._update(thread.notice, channel_id, ts)
-        return self._post(notice, ts)
+        self._update(thread)
+        return self._post(notice, thread.remote_id.partition("/")[2])
 
-    def _update(self, notice: Notice, channel_id: str, ts: str) -> None:
+    def _update(self, root: Thread) -> None:
+        notice = root.notice
+        channel_id, _, ts = root.remote_id.partition("/")
         try:
             _call(
                 lambda: self._client.chat_update(
@@ -172,6 +175,8 @@ class SlackBot:
                 text=make_fallback(notice),
                 blocks=make_blocks(notice),
                 thread_ts=thread_ts,
+                # Nobody is called by an answer in a thread.
+                reply_broadcast=thread_ts is not None and _is_repeated(notice),
                 unfurl_links=False,
             )
         )
@@ -179,6 +184,12 @@ class SlackBot:
         if not isinstance(ts, str):
             raise DeliveryError("Slack did not say what became of the message")
         return f"{answer.get('channel') or self._channel}/{ts}"
+
+
+def _is_repeated(notice: Notice) -> bool:
+    return any(
+        event.kind == "repeated" and not notice.is_event_over(event) for event in notice.events
+    )
 
 
 def _call(request: Callable[[], Any], *, is_change: bool = False) -> Any:  # noqa: ANN401 - two kinds of answers of the SDK

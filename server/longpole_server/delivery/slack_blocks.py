@@ -1,5 +1,6 @@
 """Notices as Slack's Block Kit, within its limits by construction."""
 
+import re
 from typing import Any
 
 import orjson
@@ -13,8 +14,15 @@ MAX_SECTION = 3_000
 MAX_HEADER = 150
 MAX_FALLBACK = 3_000
 _MAX_TOTAL = 10_000
-_MAX_SUMMARY = 500
-_MAX_ADVICE = 400
+# As sent: letters of markup take several each.
+_MAX_TITLE = 300
+_MAX_SUMMARY = 900
+_MAX_ADVICE = 700
+# Letters that would make text bold, code or struck through, and what looks like them. An
+# underscore does so at the edge of a word only.
+_LOOK_ALIKES = str.maketrans({"*": "\u2217", "`": "\u02cb", "~": "\u223c"})
+_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_LOW_LINE = "\u02cd"
 _MARKS = {"critical": ":red_circle:", "warning": ":large_orange_circle:", "info": ":blue_circle:"}
 _OVER = ":white_check_mark:"
 
@@ -45,31 +53,46 @@ def make_blocks(notice: Notice) -> list[dict[str, Any]]:
 def make_fallback(notice: Notice) -> str:
     """Return the text of notifications and of clients that show no blocks."""
     mark = _OVER if notice.is_over else _MARKS[notice.severity]
-    return _cut(f"{mark} {escape(make_title(notice))}", MAX_FALLBACK)
+    return f"{mark} {_fit(make_title(notice), MAX_FALLBACK - len(mark) - 1)}"
 
 
 def escape(text: str) -> str:
-    """Return text in which nothing is markup: no link, no mention of everybody."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Return text in which nothing is markup: no link, no mention of everybody, no style."""
+    plain = _EDGE.sub(_LOW_LINE, text.translate(_LOOK_ALIKES))
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _make_part(part: Part) -> list[dict[str, Any]]:
     mark = _OVER if part.is_over else _MARKS[part.severity]
-    title = escape(_cut(part.title, MAX_HEADER))
-    lines = [f"{mark} *{title}*", escape(_cut(part.summary, _MAX_SUMMARY))]
+    title = _fit(" ".join(part.title.split()), _MAX_TITLE)
+    lines = [f"{mark} *{title}*", _fit(part.summary, _MAX_SUMMARY)]
     if part.advice:
-        lines.append(escape(_cut(part.advice, _MAX_ADVICE)))
-    if part.link:
-        lines.append(f"<{part.link}|Open the dashboard>")
-    text = "\n".join(lines)
+        lines.append(_fit(part.advice, _MAX_ADVICE))
+    link = f"<{part.link}|Open the dashboard>" if part.link else ""
+    # A link that is cut leads nowhere.
+    if link and len(link) + sum(len(line) + 1 for line in lines) <= MAX_SECTION:
+        lines.append(link)
     return [
-        {"type": "section", "text": {"type": "mrkdwn", "text": _cut(text, MAX_SECTION)}},
-        _make_context(escape(_cut(part.facts, _MAX_SUMMARY))),
+        {"type": "section", "text": _make_markup("\n".join(lines))},
+        _make_context(_fit(part.facts, _MAX_SUMMARY)),
     ]
 
 
 def _make_context(text: str) -> dict[str, Any]:
-    return {"type": "context", "elements": [{"type": "mrkdwn", "text": text}]}
+    return {"type": "context", "elements": [_make_markup(text)]}
+
+
+def _make_markup(text: str) -> dict[str, Any]:
+    # Else Slack makes links of what looks like an address, a channel or a name.
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _fit(text: str, limit: int) -> str:
+    """Return escaped text of so many letters at most, none of them half."""
+    size = limit
+    while len(escaped := escape(_cut(text, size))) > limit:
+        size = max(1, size - max(1, (len(escaped) - limit) // 5))
+    return escaped
 
 
 def _cut(text: str, limit: int) -> str:

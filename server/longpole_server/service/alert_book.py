@@ -6,20 +6,27 @@ Rebuilt from the events when the server starts. What the store refuses is kept a
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from longpole_server.alerts.book import AlertBook
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
-from longpole_server.alerts.evaluation import end_alerts_of, evaluate
-from longpole_server.alerts.history import GPU, History, Moment
-from longpole_server.alerts.lifecycle import end_alert
+from longpole_server.alerts.evaluation import concerns, end_alerts_of, evaluate
+from longpole_server.alerts.history import History, Moment
+from longpole_server.alerts.lifecycle import end_alert, fingerprint_of
 from longpole_server.alerts.rule import Rule
+from longpole_server.alerts.silences import find_silence, list_in_force
 from longpole_server.alerts.user_rules import make_rule
 from longpole_server.errors import StoreError
 from longpole_server.model.alert import Alert, AlertEvent, RuleInput, Silence, Trigger, UserRule
 from longpole_server.read.alerts import AlertReader
+from longpole_server.service.alert_past import (
+    PAST_NS,
+    InputKey,
+    PastValues,
+    key_of_event,
+    key_of_input,
+)
 from longpole_server.store.alerts import AlertWriter
 
 _logger = logging.getLogger(__name__)
@@ -30,12 +37,8 @@ _REMEMBERED_NS = 14 * 86_400 * 10**9
 _SEEN_NS = 60 * 10**9
 _MAX_UNWRITTEN = 10_000
 _MAX_INPUTS = 50_000
-# Of rules of time the values that they saw last: half an hour, for pictures.
-_PAST_VALUES = 180
-_PAST_NS = 1_800 * 10**9
-_MAX_PASTS = 2_000
-
-_InputKey = tuple[str, str | None, str, str]
+# What the store refuses for so long is told before it is written: it may refuse for the night.
+_TOLD_UNWRITTEN_NS = 60 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +95,12 @@ class StoredBook:
         self._silences = {silence.silence_id: silence for silence in reader.list_silences()}
         self._user_rules = {rule.rule_id: rule for rule in reader.list_user_rules()}
         self._rules = self._collect_rules()
-        self._inputs: dict[_InputKey, RuleInput] = {}
-        self._past: dict[_InputKey, deque[tuple[int, float]]] = {}
-        self._recall_past(reader.list_measured_since(now_ns() - _PAST_NS))
+        self._inputs: dict[InputKey, RuleInput] = {}
+        self._past = PastValues()
+        self._recall_past(reader.list_measured_since(now_ns() - PAST_NS))
         self._unwritten: list[AlertEvent] = []
+        self._refused_since_ns: int | None = None
+        self._told_unwritten: set[str] = set()
         self._held_seen: dict[str, AlertEvent] = {}
         self._seen_written_ns: dict[str, int] = {}
         self._listeners: list[Callable[[Sequence[AlertEvent]], None]] = []
@@ -144,46 +149,38 @@ class StoredBook:
     def evaluate(self, history: History, trigger: Trigger) -> list[AlertEvent]:
         """Judge the rules of a trigger; what comes of it is kept."""
         with self._lock:
-            rules, silences = self._rules, tuple(self._silences.values())
+            rules, silences = self._rules, self._list_in_force()
         found = evaluate(rules, history, self._book, trigger, silences, self._lock)
         with self._lock:
             if len(self._inputs) > _MAX_INPUTS:
                 self._inputs.clear()
             for rule_id, seen in found.inputs:
-                key = (rule_id, seen.run_id, seen.entity.kind, seen.entity.id)
+                key = key_of_input(rule_id, seen)
                 self._inputs[key] = seen
                 if trigger == "time":
-                    self._remember(key, seen.ts_ns, seen.value)
+                    self._past.remember(key, seen.ts_ns, seen.value)
             self._note_failures(found.failures)
             self._hold(found.events)
             if rules is not self._rules:
-                # A rule that was deleted meanwhile may have raised one more alert.
+                # A rule that was deleted or changed meanwhile may have raised one more alert.
                 self._end_alerts_without_rule()
         self._write()
         return found.events
+
+    def _list_in_force(self) -> tuple[Silence, ...]:
+        return list_in_force(self._silences.values(), self._now_ns())
 
     def _recall_past(self, events: Sequence[AlertEvent]) -> None:
         """Take up what rules of time saw before a restart, as far as their alerts' events say."""
         of_time = {rule.rule_id for rule in self._rules if rule.trigger == "time"}
         for event in events:
             if event.rule in of_time:
-                key = (event.rule, event.run_id or None, event.entity_kind, event.entity_id)
-                self._remember(key, event.ts_ns, event.value)
-
-    def _remember(self, key: _InputKey, ts_ns: int, value: float | None) -> None:
-        # What GPUs did is stored, and they are too many to be remembered here.
-        if value is None or key[2] == GPU:
-            return
-        if key not in self._past and len(self._past) >= _MAX_PASTS:
-            del self._past[next(iter(self._past))]
-        values = self._past.setdefault(key, deque(maxlen=_PAST_VALUES))
-        values.append((ts_ns, value))
+                self._past.remember(key_of_event(event), event.ts_ns, event.value)
 
     def list_past(self, event: AlertEvent) -> list[tuple[int, float]]:
         """Return what the rule of an alert saw lately, by time: of rules of time, but for GPUs."""
-        key = (event.rule, event.run_id or None, event.entity_kind, event.entity_id)
         with self._lock:
-            return list(self._past.get(key, ()))
+            return self._past.list_past(event)
 
     def _note_failures(self, failures: Sequence[str]) -> None:
         self._num_detector_failures += len(failures)
@@ -196,11 +193,10 @@ class StoredBook:
         """End the open alerts of a run that is over, and forget what its rules saw."""
         run_id = history.run.facts.run_id if history.run is not None else None
         with self._lock:
-            self._hold(end_alerts_of(self._book, history, why, keep))
+            self._hold(end_alerts_of(self._book, history, why, keep, self._list_in_force()))
             for key in [key for key in self._inputs if key[1] == run_id and key[0] not in keep]:
                 del self._inputs[key]
-            for key in [key for key in self._past if key[1] == run_id and key[0] not in keep]:
-                del self._past[key]
+            self._past.forget_run(run_id, keep)
         self._write()
 
     def apply(self, event: AlertEvent) -> Alert | None:
@@ -262,15 +258,18 @@ class StoredBook:
 
     def _put_rule(self, rule_id: str, rule: UserRule | None) -> None:
         with self._lock:
+            known = self._user_rules.pop(rule_id, None)
             if rule is not None:
                 self._user_rules[rule_id] = rule
-            else:
-                self._user_rules.pop(rule_id, None)
             self._rules = self._collect_rules()
             for key in [key for key in self._inputs if key[0] == rule_id]:
                 del self._inputs[key]
-            if rule is None:
-                self._end_alerts_without_rule()
+            if known is not None and rule is not None and not _asks_the_same(known, rule):
+                self._end_alerts(
+                    [each for each in self._book.list_open() if each.rule == rule_id],
+                    "its rule asks for something else now",
+                )
+            self._end_alerts_without_rule()
 
     def flush(self) -> bool:
         """Write what waits; tell whether nothing is left."""
@@ -281,14 +280,40 @@ class StoredBook:
     def _collect_rules(self) -> tuple[Rule, ...]:
         return (*self._built_in, *map(make_rule, self._user_rules.values()))
 
+    def end_unknown_runs(self, known: Collection[str]) -> None:
+        """End the open alerts of runs that are not in the store any more."""
+        with self._lock:
+            gone = [
+                alert
+                for alert in self._book.list_open()
+                if alert.run_id is not None and alert.run_id not in known
+            ]
+            if gone:
+                self._end_alerts(gone, "gone: the run is not in the store any more")
+        if gone:
+            self._write()
+
     def _end_alerts_without_rule(self) -> None:
-        decided_ns = self.next_decided_ns()
-        moment, known = Moment(decided_ns, decided_ns), {rule.rule_id for rule in self._rules}
-        for alert in self._book.list_open():
-            if alert.rule not in known:
-                event = end_alert(alert, moment, "its rule was deleted")
-                self._book.apply(event)
-                self._hold([event])
+        known = {rule.rule_id: rule for rule in self._rules}
+        alerts = self._book.list_open()
+        self._end_alerts(
+            [each for each in alerts if each.rule not in known], "its rule was deleted"
+        )
+        others = [
+            alert
+            for alert in alerts
+            if alert.rule in known and not concerns(known[alert.rule], alert.run_id or "")
+        ]
+        self._end_alerts(others, "its rule is for other runs now")
+
+    def _end_alerts(self, alerts: Iterable[Alert], why: str) -> None:
+        decided_ns, in_force = self.next_decided_ns(), self._list_in_force()
+        moment = Moment(decided_ns, decided_ns)
+        for alert in alerts:
+            silence_id = find_silence(in_force, fingerprint_of(alert))
+            event = end_alert(alert, moment, why, silence_id=silence_id)
+            self._book.apply(event)
+            self._hold([event])
 
     def _hold(self, events: Iterable[AlertEvent]) -> None:
         for event in events:
@@ -320,13 +345,31 @@ class StoredBook:
                 self._writer.write_events(events)
             except StoreError:
                 self._note_write_failure()
+                self._tell_unwritten(events)
                 return False
             with self._lock:
                 del self._unwritten[: len(events)]
                 self._num_events += len(events)
+                news = [each for each in events if each.event_id not in self._told_unwritten]
+                self._told_unwritten.clear()
+                self._refused_since_ns = None
             for listener in self._listeners:
-                listener(events)
+                listener(news)
             return True
+
+    def _tell_unwritten(self, events: Sequence[AlertEvent]) -> None:
+        """Tell of events that the store has refused for long: a restart may tell of them again."""
+        now_ns = self._now_ns()
+        with self._lock:
+            since_ns = self._refused_since_ns
+            if since_ns is None or since_ns > now_ns:
+                self._refused_since_ns = since_ns = now_ns
+            if now_ns - since_ns < _TOLD_UNWRITTEN_NS:
+                return
+            news = [each for each in events if each.event_id not in self._told_unwritten]
+            self._told_unwritten.update(each.event_id for each in news)
+        for listener in self._listeners:
+            listener(news)
 
     def _note_write_failure(self) -> None:
         with self._lock:
@@ -335,3 +378,7 @@ class StoredBook:
             if num_over > 0:
                 self._num_lost += num_over
                 del self._unwritten[:num_over]
+
+
+def _asks_the_same(rule: UserRule, other: UserRule) -> bool:
+    return (rule.metric, rule.comparison) == (other.metric, other.comparison)

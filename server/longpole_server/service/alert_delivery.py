@@ -18,6 +18,7 @@ from longpole_server.errors import DeliveryError, StoreError
 from longpole_server.model.alert import AlertEvent, AlertMessage, ChannelStatus, Delivery
 from longpole_server.read.alerts import AlertReader
 from longpole_server.service.alert_book import AlertStore
+from longpole_server.service.alert_notes import LateNotes
 from longpole_server.service.alerts_interface import ChannelTest
 
 _logger = logging.getLogger(__name__)
@@ -31,6 +32,9 @@ _LONGEST_WAIT_S = 30.0
 _SHORTEST_WAIT_S = 0.05
 _STORE_RETRY_S = 1.0
 _MAX_EVENTS = 20_000
+_EVENTS_PAGE = 1_000
+# Messages of the past that are brought up to date with one that follows them.
+_MAX_OUTDATED = 10
 _WITHOUT_RIGHT_S = 2.0
 
 
@@ -47,6 +51,7 @@ class AlertDeliverer:
         routing: Who is told of what.
         may_act: Tells whether this server is the one of several on the database that acts.
         draw: Draws the evidence of an event.
+        name_entities: Returns what people call the entities of events, by id.
     """
 
     def __init__(
@@ -60,7 +65,11 @@ class AlertDeliverer:
         routing: Routing = USUAL_ROUTING,
         may_act: Callable[[], bool] = lambda: True,
         draw: Callable[[AlertEvent], Picture | None] = lambda _: None,
+        name_entities: Callable[[Sequence[AlertEvent]], Mapping[str, str]] = lambda _: {},
     ) -> None:
+        self._reader = store.reader
+        self._notes = LateNotes(now_ns)
+        self._name_entities = name_entities
         self._channels = {channel.name: channel for channel in channels}
         self._writer = store.writer
         self._titles = titles
@@ -117,8 +126,11 @@ class AlertDeliverer:
             self._take_in(event)
         if not self._may_act():
             return
+        if self._notes.num_waiting:
+            self._notes.retry()
+        self._outbox.heed_clock(self._now_ns())
         for message in self._outbox.compose(self._now_ns()):
-            self._writer.write_message(message)
+            self._notes.freeze(lambda message=message: self._writer.write_message(message))
             self._outbox.close_group(message)
         for due in self._outbox.list_due(self._now_ns()):
             if self._stopping or not self._may_act():
@@ -126,7 +138,7 @@ class AlertDeliverer:
             delivery = self._try_send(due)
             # Noted here first: a store that fails must not make it go out again and again.
             self._outbox.add_delivery(delivery)
-            self._writer.write_delivery(delivery)
+            self._notes.note(lambda delivery=delivery: self._writer.write_delivery(delivery))
 
     def list_channels(self) -> Sequence[ChannelStatus]:
         """Return the channels and how their deliveries went."""
@@ -158,18 +170,22 @@ class AlertDeliverer:
         for delivery in reader.list_deliveries(since_ns):
             self._outbox.add_delivery(delivery)
         told = [event_id for message in messages for event_id in message.event_ids]
-        for event in reader.list_events_of(told[-_MAX_EVENTS:]):
-            self._events[event.event_id] = event
+        self._read_events(told[-_MAX_EVENTS:])
         news_ns = self._now_ns() - _NEWS_NS
         for event in reader.list_events_since(news_ns):
             if event.decided_ns >= news_ns:
                 self._take_in(event)
 
+    def _read_events(self, event_ids: Sequence[str]) -> None:
+        for begin in range(0, len(event_ids), _EVENTS_PAGE):
+            for event in self._reader.list_events_of(event_ids[begin : begin + _EVENTS_PAGE]):
+                self._events[event.event_id] = event
+
     def _take_in(self, event: AlertEvent) -> None:
         if not event.notify:
             return
         self._events[event.event_id] = event
-        if len(self._events) > _MAX_EVENTS:
+        while len(self._events) > _MAX_EVENTS:
             del self._events[next(iter(self._events))]
         self._outbox.add_event(event)
 
@@ -187,6 +203,9 @@ class AlertDeliverer:
             return Delivery(
                 message_id, channel, due.attempt, outcome, error.message, "", now_ns, next_ns
             )
+        except StoreError:
+            # No channel's fault: what it is to say could not be read.
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a channel does, the others go on
             self.num_failed += 1
             now_ns = self._now_ns()
@@ -203,40 +222,64 @@ class AlertDeliverer:
         events = self._list_events(message, channel)
         if not events:
             raise DeliveryError("its events are not in the store any more", is_final=True)
+        roots = self._find_roots(message, events, channel)
+        answered = set[str]().union(*(alert_ids for _, _, alert_ids in roots))
+        # Answered is the one message that told of all these alerts; others are brought up to date.
+        is_one = len(roots) == 1 and answered == {event.alert_id for event in events}
+        names = self._name_entities(events)
+        threads = [
+            Thread(remote_id, self._retell(root, channel, names)) for root, remote_id, _ in roots
+        ]
         return Notice(
             message.message_id,
             events,
             self._titles(),
             self._base_url,
-            thread=self._find_thread(message, events, channel),
+            thread=threads[0] if is_one else None,
+            outdated=() if is_one else tuple(threads[-_MAX_OUTDATED:]),
+            names=names,
             draw=self._draw,
         )
 
     def _list_events(self, message: AlertMessage, channel: str) -> tuple[AlertEvent, ...]:
         """Return the events of a message that a channel is to hear of, in order."""
+        forgotten = [each for each in message.event_ids if each not in self._events]
+        if forgotten:
+            self._read_events(forgotten)
         known = [self._events[each] for each in message.event_ids if each in self._events]
         # Routes may have changed since the message was made for the channel.
         chosen = self._routing.choose_events(channel, known) or known
         return tuple(sorted(chosen, key=lambda event: (event.decided_ns, event.event_id)))
 
-    def _find_thread(
+    def _find_roots(
         self, message: AlertMessage, events: Sequence[AlertEvent], channel: str
-    ) -> Thread | None:
-        """Return the message that already told of all these alerts, as it should read now."""
-        alert_ids = {event.alert_id for event in events}
-        related = [event for event in self._events.values() if event.alert_id in alert_ids]
-        found = self._outbox.find_root(channel, [event.event_id for event in related])
-        if found is None or found[0].message_id == message.message_id:
-            return None
-        root, remote_id = found
-        root_events = self._list_events(root, channel)
-        if not alert_ids <= {event.alert_id for event in root_events}:
-            return None
-        over = {event.alert_id for event in self._events.values() if event.kind == "resolved"}
-        notice = Notice(
-            root.message_id, root_events, self._titles(), self._base_url, over=frozenset(over)
+    ) -> list[tuple[AlertMessage, str, set[str]]]:
+        """Return the messages that first told of these alerts, and of which of them each."""
+        wanted = {event.alert_id for event in events}
+        found: dict[str, tuple[AlertMessage, str, set[str]]] = {}
+        for event in self._events.values():
+            if event.alert_id not in wanted:
+                continue
+            told = self._outbox.find_told(channel, event.event_id)
+            if told is None or told[0].message_id == message.message_id:
+                continue
+            root, remote_id = told
+            found.setdefault(root.message_id, (root, remote_id, set()))[2].add(event.alert_id)
+            wanted.discard(event.alert_id)
+        return list(found.values())
+
+    def _retell(self, root: AlertMessage, channel: str, names: Mapping[str, str]) -> Notice:
+        """Return an earlier message as it should read now."""
+        events = self._list_events(root, channel)
+        ids = {event.alert_id for event in events}
+        ends = {
+            event.alert_id: event
+            for event in self._events.values()
+            if event.kind == "resolved" and event.alert_id in ids
+        }
+        return Notice(
+            root.message_id, events, self._titles(), self._base_url, ends=ends, names=names
         )
-        return Thread(remote_id, notice)
 
     def _run(self) -> None:
         while True:

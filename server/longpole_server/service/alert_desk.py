@@ -1,7 +1,7 @@
 """Everything about alerts in one bundle: the book, who judges, who tells, and who answers."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from longpole_server.delivery.channel import Channel
@@ -54,6 +54,7 @@ def open_alert_desk(
     clocks: Clocks | None = None,
     grace_s: float = GRACE_S,
     draw: Callable[[AlertEvent], Picture | None] = lambda _: None,
+    name_entities: Callable[[Sequence[AlertEvent]], Mapping[str, str]] = lambda _: {},
 ) -> AlertDesk:
     """Wire the parts together.
 
@@ -67,6 +68,7 @@ def open_alert_desk(
         clocks: In place of the real ones.
         grace_s: Seconds after the start in which nothing is judged by time.
         draw: Draws the evidence of an event.
+        name_entities: Returns what people call the entities of events, by id.
 
     Raises:
         StoreError: The database failed.
@@ -82,6 +84,7 @@ def open_alert_desk(
         routing=settings.routing,
         may_act=sources.may_act,
         draw=draw,
+        name_entities=name_entities,
     )
     book.add_listener(deliverer.on_events)
     evaluator = AlertEvaluator(

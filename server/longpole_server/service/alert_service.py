@@ -174,15 +174,20 @@ class AlertService:
         return self._book.apply(event) or alert
 
     def replay(self, run_id: str, extra: Mapping[str, object] | None = None) -> Sequence[Alert]:
-        """Run all rules over a stored run; `extra` is a user's rule that is tried beside them."""
-        rules = self._book.rules
+        """Run all rules over a stored run; or `extra` alone, a user's rule that is tried."""
         if extra is not None:
-            tried = make_rule(read_user_rule(extra))
-            rules = (*(rule for rule in rules if rule.rule_id != tried.rule_id), tried)
+            return self._try_rule(make_rule(read_user_rule(extra)), run_id)
         alerts, _ = replay(
-            rules, self._histories.read_attempts(run_id), self._histories.hardware.list_minutes
+            self._book.rules,
+            self._histories.read_attempts(run_id),
+            self._histories.hardware.list_minutes,
         )
         return alerts
+
+    def _try_rule(self, rule: Rule, run_id: str) -> list[Alert]:
+        """Return what one rule would have told of a stored run: nothing of the others."""
+        alerts, _ = replay([rule], self._histories.read_attempts(run_id))
+        return [alert for alert in alerts if alert.fired_ns is not None]
 
     def _check_is_users(self, rule_id: str) -> None:
         if any(rule.rule_id == rule_id for rule in self._book.user_rules):

@@ -256,13 +256,16 @@ class AlertEvaluator:
         own = self._measure_own()
         if own.up_s < self._grace_s:
             return 0
+        # First what needs no database: it may be what is wrong.
+        num_events = self._judge_server(own)
         now_ns = self._now_ns()
+        known = self._runs.list_summaries()
+        self._book.end_unknown_runs({run.run_id for run in known})
         summaries = [
             run
-            for run in self._runs.list_summaries()
+            for run in known
             if run.state != "imported" and not self._is_history(run.run_id, run.last_seen_ns)
         ]
-        num_events = self._judge_server(own)
         alive = [run for run in summaries if run.state in _ALIVE]
         hardware = self._histories.read_hardware(now_ns) if alive else None
         if hardware is not None:

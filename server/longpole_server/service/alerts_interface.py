@@ -84,5 +84,5 @@ class Alerts(Protocol):
         ...
 
     def replay(self, run_id: str, extra: Mapping[str, object] | None = None) -> Sequence[Alert]:
-        """Run all rules over a stored run; `extra` is a user's rule that is tried beside them."""
+        """Run all rules over a stored run; or `extra` alone, a user's rule that is tried."""
         ...

@@ -41,6 +41,7 @@ def test_what_is_looked_after_says_by_whom(alerts: dict[str, Alert]) -> None:
     assert "jun looks after it" in said
     assert "silenced by mira until" in said
     assert "Acknowledge" not in said
+    assert "Comment" in said, "others have something to say too"
 
 
 def test_what_is_over_says_how_long_it_lasted_and_asks_for_nothing(

@@ -31,3 +31,9 @@ def test_health_shades_the_healthy_band_within_the_chart() -> None:
     series = {"clip_fraction": MetricSeries("clip_fraction", ((1, 10, 0.1), (2, 20, 0.62)))}
     (band,) = check_figure(health(series, theme="dark")).layout.shapes
     assert (band.y0, band.y1) == (0.0, 0.5)
+
+
+def test_a_metric_of_the_trainers_own_is_drawn_by_its_name() -> None:
+    name = "actor/<b>pg_loss</b>"
+    figure: Any = check_figure(health({name: MetricSeries(name, ((1, 10, 0.5),))}, theme="dark"))
+    assert "&lt;b&gt;pg_loss" in texts(figure)

@@ -1,8 +1,12 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
+from dataclasses import replace
+
 import pytest
 
-from longpole_dashboards.pages.alerts_panels import PANELS
+from longpole_dashboards.pages.alerts_panels import MAX_CARDS, PANELS
+from longpole_dashboards.pages.run_panels import PANELS as RUN_PANELS
+from longpole_dashboards.pages.run_slow_panels import PANELS as SLOW_PANELS
 from longpole_dashboards.theme import ThemeName
 from support.dashboard_components import find_all, words
 from support.dashboard_fake_service import HANGING_RUN, LIVE_RUN, FakeService
@@ -69,3 +73,33 @@ def test_a_calm_cluster_says_what_watches() -> None:
     assert "LONGPOLE_SLACK_WEBHOOK_URL" in words(shown["alerts-channels.children"])
     assert "No silence is in force" in words(shown["alerts-silences.children"])
     assert "No alert was ever noticed" in words(shown["alerts-history.children"])
+
+
+def test_thousands_of_alerts_are_counted_and_the_gravest_shown() -> None:
+    service = FakeService(NOW_NS)
+    (one, *_) = [alert for alert in service.alerts.alerts if alert.rule == "node.silent"]
+    service.alerts.alerts += [replace(one, alert_id=f"many-{number}") for number in range(5_000)]
+    shown = render(PANELS, service, make_view({}))["alerts-cards.children"]
+    assert len(find_all(shown, "lp-alert")) == MAX_CARDS
+    assert "and 4904 more: 49" in words(shown)
+
+
+def test_thousands_of_alerts_of_a_run_leave_room_for_the_run() -> None:
+    service = FakeService(NOW_NS)
+    (one, *_) = [alert for alert in service.alerts.alerts if alert.run_id == LIVE_RUN]
+    service.alerts.alerts = [replace(one, alert_id=f"a-{number}") for number in range(5_000)]
+    shown = render(RUN_PANELS, service, make_view({"id": LIVE_RUN}))["run-alerts.children"]
+    assert len(find_all(shown, "lp-alert-line")) == 20
+    assert "and 4980 more alerts" in words(shown)
+
+
+def test_the_panel_that_an_alert_leads_to_shows_what_its_rule_reads() -> None:
+    service = FakeService(NOW_NS)
+    (one, *_) = [alert for alert in service.alerts.alerts if alert.run_id == LIVE_RUN]
+    for rule, name in (("grad.spike", "gradient norm"), ("entropy.collapse", "entropy")):
+        service.alerts.alerts = [replace(one, rule=rule, evidence=())]
+        for asked, is_first in (({"alert": one.alert_id}, True), ({}, rule != "grad.spike")):
+            shown = render(SLOW_PANELS, service, make_view({"id": LIVE_RUN, **asked}))
+            texts = [each.text for each in shown["run-health.figure"].layout.annotations]
+            assert (name in texts) == is_first, (rule, asked, texts)
+            assert len(shown["run-health.figure"].data) == 6

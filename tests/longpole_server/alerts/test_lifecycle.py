@@ -225,3 +225,29 @@ def test_a_restart_in_between_decides_the_same(
             events.append(event)
     told = {event.event_id for event in whole if event.notify}
     assert told <= {event.event_id for event in events}
+
+
+def test_what_goes_by_time_goes_on_when_the_clock_went_back() -> None:
+    rule, book = make_rule(trigger="time", for_s=25.0), AlertBook()
+    kinds_seen: list[str] = []
+
+    def judge(value: float, now_s: float, decided_s: float) -> None:
+        event = advance(
+            rule,
+            SUBJECT,
+            book.find(SUBJECT.fingerprint(rule)),
+            judgement_of(value),
+            Moment(at(now_s), at(decided_s)),
+        )
+        if event is not None:
+            kinds_seen.append(event.kind)
+            book.apply(event)
+
+    judge(2, 4_000, 4_000)
+    # An hour back: what was noticed then has not lasted since; it is noticed anew.
+    for now_s in (400, 410, 440):
+        judge(2, now_s, 4_001)
+    assert kinds_seen == ["pending", "dropped", "pending", "firing"]
+    judge(2, 8_000, 8_000)
+    judge(0, 450, 8_001)
+    assert kinds_seen[-1] == "resolved", "nobody waits for an hour to hear that it is over"

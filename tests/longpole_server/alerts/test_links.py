@@ -36,4 +36,10 @@ def test_of_an_agent_to_its_node() -> None:
 
 
 def test_of_the_server_to_the_alerts() -> None:
-    assert make_link(make_event(rule="disk.filling", run_id="")) == "/alerts"
+    assert make_link(make_event(rule="disk.filling", run_id="")) == "/alerts#alert-alert-1"
+
+
+def test_of_an_engine_to_its_minutes() -> None:
+    path, query, panel = read(make_link(make_event(rule="kv.leak", entity_kind="replica")))
+    assert (path, panel) == ("/run", "run-engines")
+    assert {"time", "from", "to"} <= set(query)

@@ -1,7 +1,7 @@
 import pytest
 
 from longpole_server.alerts.events import Fingerprint
-from longpole_server.alerts.silences import find_silence
+from longpole_server.alerts.silences import find_silence, list_in_force
 from longpole_server.model.alert import Silence
 from support.alert_histories import at
 
@@ -25,6 +25,11 @@ def test_what_a_silence_matches(
     rule: str | None, run_id: str | None, entity: str | None, matches: bool
 ):
     silence = Silence("s", rule, run_id, entity, "ada", "", at(0), at(100))
-    assert find_silence([silence], ALERT, at(50)) == ("s" if matches else "")
-    assert find_silence([silence], ALERT, at(100)) == ""
-    assert find_silence([silence], ALERT, at(-1)) == ""
+    assert find_silence([silence], ALERT) == ("s" if matches else "")
+
+
+def test_a_silence_is_in_force_until_its_end_whatever_the_clock_did():
+    silence = Silence("s", "gpu", None, None, "ada", "", at(50), at(100))
+    assert list_in_force([silence], at(99)) == (silence,)
+    assert list_in_force([silence], at(100)) == ()
+    assert list_in_force([silence], at(10)) == (silence,), "the clock went back since"

@@ -171,3 +171,18 @@ def test_a_rule_is_tried_on_the_past_before_it_is_saved(api: TestClient):
     )
     assert [alert["rule"] for alert in answer.json()["alerts"]] == ["user.step-duration-s-above"]
     assert all(rule["built_in"] for rule in get(api, "/rules")["rules"])
+
+
+def test_a_preview_tells_of_the_tried_rule_alone_and_of_what_would_have_fired(api: TestClient):
+    other = {"metric": "step_duration_s", "threshold": 4.0, "rule_id": "user.other"}
+    assert api.post("/api/v1/rules", json=other).status_code == 201
+    for for_steps, expected in ((1, ["user.tried"]), (1_000, [])):
+        answer = api.post(
+            f"/api/v1/rules/preview?run={RUN_ID}",
+            json={
+                "metric": "step_duration_s", "threshold": 5.0,
+                "rule_id": "user.tried", "for_steps": for_steps,
+            },
+        )  # fmt: skip
+        assert [alert["rule"] for alert in answer.json()["alerts"]] == expected
+    assert api.delete("/api/v1/rules/user.other").status_code == 200

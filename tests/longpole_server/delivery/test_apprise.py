@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 
 from longpole_server.delivery.apprise import AppriseChannel
@@ -20,3 +22,14 @@ def test_a_service_gets_title_and_text_and_a_failure_tells_no_secret():
     assert body["title"] == "team/run: Loss is not a number"
     assert "Likely cause: Something slow." in body["message"]
     assert body["type"] == "failure"
+
+
+def test_no_log_of_the_client_below_shows_the_address(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    with running_slack() as server:
+        channel = AppriseChannel(f"json://127.0.0.1:{server.port}/secret-word", 1)
+        for behaviour in ("500", "garbage"):
+            server.script.append(behaviour)
+            with pytest.raises(DeliveryError):
+                channel.send(make_notice())
+    assert "secret-word" not in caplog.text

@@ -22,7 +22,30 @@ def test_alerts_of_one_rule_are_told_as_one():
         for number in range(1, 9)
     ]
     (part,) = make_parts(make_notice(*events))
-    assert part.title == "GPU lost: GPU-1, GPU-2, GPU-3, GPU-4, GPU-5 and 3 more"
+    assert part.title == "GPU lost (8): GPU-1, GPU-2, GPU-3, GPU-4, GPU-5 and 3 more"
+
+
+def test_gpus_are_called_by_node_and_index_where_that_is_known():
+    events = [
+        make_event(number, rule="gpu.lost", entity_kind="gpu", entity_id=f"GPU-{number}")
+        for number in (1, 2)
+    ]
+    (part,) = make_parts(make_notice(*events, names={"GPU-1": "node-7/3"}))
+    assert part.title == "GPU lost: node-7/3, GPU-2"
+
+
+def test_when_all_is_over_the_headline_says_so():
+    ends = {
+        f"alert-{number}": make_event(
+            number, alert_id=f"alert-{number}", kind="resolved", ts_ns=at(190), rule=rule
+        )
+        for number, rule in ((1, "loss.nan"), (2, "kl.high"))
+    }
+    events = [make_event(1), make_event(2, rule="kl.high")]
+    notice = make_notice(*events, ends=ends)
+    assert make_title(notice) == "team/run: over: 2 alerts"
+    # An earlier message, brought up to date: it had said that it lasted 0 s.
+    assert [part.facts for part in make_parts(notice)] == ["It lasted 3 min."] * 2
 
 
 def test_three_things_at_once_are_one_message():
@@ -32,7 +55,7 @@ def test_three_things_at_once_are_one_message():
         make_event(3, kind="resolved", alert_id="alert-0", rule="gpu.lost", ts_ns=at(70)),
     ]
     notice = make_notice(*events)
-    assert make_title(notice) == "team/run: 3 alerts"
+    assert make_title(notice) == "team/run: 2 alerts, 1 over"
     assert [part.title for part in make_parts(notice)] == [
         "Loss is not a number",
         "kl.high",

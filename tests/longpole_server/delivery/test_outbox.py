@@ -200,3 +200,33 @@ def test_a_digest_holds_what_is_not_critical_of_all_runs():
     assert compose(outbox, at(3_000)) == []
     (digest,) = compose(outbox, at(3_700))
     assert (digest.run_id, digest.event_ids) == (DIGEST, ("event-1", "event-2"))
+
+
+def test_a_clock_that_went_back_keeps_nobody_from_being_told():
+    outbox = Outbox(["slack"])
+    for number, run_id in ((1, "a"), (2, "b")):
+        outbox.add_event(make_event(number, run_id=run_id, decided_ns=at(7_200)))
+    outbox.heed_clock(at(7_300))
+    compose(outbox, at(7_300))
+    (due,) = outbox.list_due(at(7_300))
+    next_ns = outbox.plan_retry(due, 30.0, at(7_300))
+    outbox.add_delivery(answer(due, "retry", at(7_300), next_ns))
+    # It was two hours ahead. What is decided now still comes after what was decided before.
+    outbox.heed_clock(at(100))
+    assert outbox.list_due(at(129)) == []
+    assert [due.attempt for due in outbox.list_due(at(131))] == [2]
+    outbox.add_event(make_event(3, run_id="c", decided_ns=at(7_301)))
+    outbox.heed_clock(at(131))
+    assert [each.event_ids for each in compose(outbox, at(142))] == [("event-3",)]
+
+
+def test_a_clock_that_is_right_again_after_a_restart_keeps_nobody_from_being_told():
+    before = Outbox(["slack"])
+    before.add_event(make_event(1, decided_ns=at(7_200)))
+    (message,) = compose(before, at(7_300))
+    (due,) = before.list_due(at(7_300))
+    outbox = Outbox(["slack"])
+    outbox.add_message(message)
+    outbox.add_delivery(answer(due, "retry", at(7_300), at(7_301)))
+    outbox.heed_clock(at(100))
+    assert [due.attempt for due in outbox.list_due(at(102))] == [2]

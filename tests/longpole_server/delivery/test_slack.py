@@ -73,6 +73,9 @@ def test_a_slack_that_is_down_is_named_without_its_address():
     assert caught.value.message == "Slack could not be reached: ConnectionRefusedError"
 
 
+OVER = make_event(2, alert_id="alert-1", kind="resolved")
+
+
 def test_a_bot_answers_in_the_thread_and_strikes_off_what_is_over(slack: FakeSlack):
     bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S)
     firing = make_notice()
@@ -80,7 +83,7 @@ def test_a_bot_answers_in_the_thread_and_strikes_off_what_is_over(slack: FakeSla
     assert remote_id.startswith("C042/")
     over = make_notice(
         make_event(2, alert_id="alert-1", kind="resolved"),
-        thread=Thread(remote_id, make_notice(over=frozenset({"alert-1"}))),
+        thread=Thread(remote_id, make_notice(ends={"alert-1": OVER})),
     )
     bot.send(over)
     assert slack.taken[0]["channel"] == "#alerts"
@@ -107,7 +110,7 @@ def test_a_message_that_cannot_be_changed_is_answered_once(slack: FakeSlack):
     bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S)
     over = make_notice(
         make_event(2, alert_id="alert-1", kind="resolved"),
-        thread=Thread("C042/1.000001", make_notice(over=frozenset({"alert-1"}))),
+        thread=Thread("C042/1.000001", make_notice(ends={"alert-1": OVER})),
     )
     slack.script.append("gone")
     bot.send(over)
@@ -117,6 +120,29 @@ def test_a_message_that_cannot_be_changed_is_answered_once(slack: FakeSlack):
     with pytest.raises(DeliveryError):
         bot.send(over)
     assert len(slack.taken) == 1
+
+
+def test_what_was_told_apart_and_is_over_together_is_struck_off_everywhere(slack: FakeSlack):
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S)
+    other = make_event(3, kind="resolved", alert_id="alert-2")
+    roots = (
+        Thread("C042/1.000001", make_notice(ends={"alert-1": OVER})),
+        Thread("C042/2.000002", make_notice(make_event(2), ends={"alert-2": other})),
+    )
+    bot.send(make_notice(OVER, other, outdated=roots))
+    assert [update["ts"] for update in slack.updates] == ["1.000001", "2.000002"]
+    assert "thread_ts" not in slack.taken[0]
+
+
+@pytest.mark.parametrize(("kind", "is_called"), [("repeated", True), ("resolved", False)])
+def test_a_repeat_in_a_thread_is_seen_in_the_channel(slack: FakeSlack, kind: str, is_called: bool):
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, PATIENCE_S)
+    thread = Thread("C042/1.000001", make_notice())
+    bot.send(make_notice(make_event(2, alert_id="alert-1", kind=kind), thread=thread))
+    assert slack.taken[0]["thread_ts"] == "1.000001"
+    assert str(slack.taken[0].get("reply_broadcast", 0)).lower() in (
+        ("1", "true") if is_called else ("0", "false")
+    )
 
 
 def test_a_picture_that_cannot_be_drawn_costs_nothing_else(slack: FakeSlack):

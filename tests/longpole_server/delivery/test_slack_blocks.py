@@ -38,3 +38,27 @@ def test_nothing_in_a_text_is_markup():
         "<http://dashboard/run?id=team%2Frun&alert=alert-1&from=0&to=4#run-health"
         "|Open the dashboard>"
     )
+
+
+def test_names_neither_style_nor_link_nor_call_anybody():
+    name = "*bold* `code` ~gone~ _aside_ snake_case <!here> #general"
+    notice = make_notice(make_event(summary=name, entity_kind="gpu", entity_id=name))
+    (_, section, context, _) = make_blocks(notice)
+    text = section["text"]["text"]
+    title, summary, *_ = text.split("\n")
+    assert [title.count(mark) for mark in "*`~"] == [2, 0, 0], "the title's own alone"
+    assert "snake_case" in summary
+    assert not set("*`~<") & set(summary)
+    assert "_aside_" not in summary
+    assert section["text"]["verbatim"] is context["elements"][0]["verbatim"] is True
+    assert "<!here" not in make_fallback(notice)
+
+
+@given(st.sampled_from("&<>"), st.integers(1, 3_000))
+def test_the_link_of_a_message_is_never_cut(letter: str, count: int):
+    text = letter * count
+    event = make_event(summary=text, cause=text, first_look=text, rule=text)
+    (_, section, *_) = make_blocks(make_notice(event))
+    assert section["text"]["text"].endswith("#run-health|Open the dashboard>")
+    assert not section["text"]["text"].count("&amp…")
+    assert find_problems({"text": make_fallback(make_notice(event)), "blocks": [section]}) == []

@@ -11,7 +11,7 @@ from longpole_server.alerts.history import History, Moment
 from longpole_server.alerts.rule import Judgement
 from longpole_server.alerts.user_rules import read_user_rule
 from longpole_server.errors import StoreError
-from longpole_server.model.alert import AlertEvent
+from longpole_server.model.alert import AlertEvent, Silence
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from support.alert_histories import (
     ScriptedDetector,
@@ -20,6 +20,7 @@ from support.alert_histories import (
     make_run,
     points_of,
 )
+from support.server_runs import S
 from support.server_service import ServiceBench
 
 
@@ -60,7 +61,7 @@ def test_what_the_store_refuses_is_written_later(bench: ServiceBench, run_id: st
     book.evaluate(script_history(run_id, [2.0]), "step")
     assert book.count_firing(run_id) == 1
     assert (book.stats.num_unwritten, book.stats.num_write_failures) == (1, 1)
-    assert heard == [], "nobody is told of what could be forgotten"
+    assert heard == [], "nobody is told at once of what could be forgotten"
     writer.is_broken = False
     assert book.flush()
     assert [event.kind for event in heard] == ["firing"]
@@ -173,3 +174,87 @@ def test_what_a_rule_of_time_saw_is_known_after_a_restart(bench: ServiceBench, r
     bench.clock.seconds += 3_600.0
     late = StoredBook(bench.alert_store, bench.clock.now_ns, rules)
     assert not late.list_past(event)
+
+
+def test_a_store_that_refuses_for_the_night_does_not_keep_people_from_being_told(
+    bench: ServiceBench, run_id: str
+):
+    writer = FailingWriter(bench.alert_store)
+    book = open_book(bench, replace(bench.alert_store, writer=writer))  # type: ignore[arg-type]
+    heard: list[AlertEvent] = []
+    book.add_listener(heard.extend)
+    book.evaluate(script_history(run_id, [2.0]), "step")
+    bench.clock.seconds += 61.0
+    book.evaluate(script_history(run_id, [2.0, 2.0]), "step")
+    book.evaluate(script_history(run_id, [2.0, 2.0, 0.0]), "step")
+    assert [event.kind for event in heard if event.notify] == ["firing", "resolved"]
+    writer.is_broken = False
+    assert book.flush()
+    assert [event.kind for event in heard if event.notify] == ["firing", "resolved"], "once"
+    assert [kind for kind in kinds_of(bench, run_id) if kind != "seen"] == ["firing", "resolved"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"run": "others/*"}, "its rule is for other runs now"),
+        ({"metric": "else"}, "its rule asks for something else now"),
+        ({"comparison": "below", "clear_threshold": None}, "its rule asks for something else now"),
+        ({"threshold": 0.5, "severity": "critical"}, None),
+    ],
+)
+def test_an_edited_rule_leaves_no_alert_that_nobody_could_end(
+    bench: ServiceBench, run_id: str, change: dict[str, object], why: str | None
+):
+    book = open_book(bench)
+    document = {"metric": "script", "threshold": 1.0, "rule_id": "user.edited"}
+    book.put_rule("user.edited", read_user_rule(document))
+    book.evaluate(script_history(run_id, [2.0] * 8), "step")
+    book.put_rule("user.edited", read_user_rule({**document, **change}))
+    (alert,) = [
+        each for each in book.list_alerts() if (each.rule, each.run_id) == ("user.edited", run_id)
+    ]
+    assert alert.state == ("firing" if why is None else "resolved")
+    events = bench.alert_store.reader.list_events_since(0)
+    comments = [event.comment for event in events if event.alert_id == alert.alert_id]
+    assert comments[-1] == (why or "")
+    book.put_rule("user.edited", None)
+
+
+def test_alerts_of_a_run_that_is_not_in_the_store_any_more_end(bench: ServiceBench, run_id: str):
+    book = open_book(bench)
+    book.evaluate(script_history(run_id, [2.0]), "step")
+    book.end_unknown_runs({alert.run_id or "" for alert in book.list_alerts()})
+    assert book.count_firing(run_id) == 1
+    book.end_unknown_runs({alert.run_id or "" for alert in book.list_alerts()} - {run_id})
+    assert book.count_firing(run_id) == 0
+
+
+def test_what_ends_under_a_silence_wakes_nobody(bench: ServiceBench, run_id: str):
+    book = open_book(bench)
+    heard: list[AlertEvent] = []
+    book.add_listener(heard.extend)
+    history = script_history(run_id, [2.0])
+    book.evaluate(history, "step")
+    now_ns = bench.clock.now_ns()
+    silence = Silence("s-" + run_id, None, run_id, None, "ada", "", now_ns, now_ns + 3_600 * S)
+    book.put_silence(silence)
+    book.end_run(history, "the run is finished")
+    assert [(event.kind, event.notify) for event in heard] == [
+        ("firing", True),
+        ("resolved", False),
+    ]
+    assert heard[-1].silence_id == silence.silence_id
+
+
+def test_a_silence_holds_although_the_clock_went_back(bench: ServiceBench, run_id: str):
+    book = open_book(bench)
+    book.next_decided_ns()
+    bench.clock.seconds -= 40_000.0
+    now_ns = bench.clock.now_ns()
+    silence = Silence("b-" + run_id, None, run_id, None, "ada", "", now_ns, now_ns + 3_600 * S)
+    book.put_silence(silence)
+    book.evaluate(script_history(run_id, [2.0]), "step")
+    (alert,) = [each for each in book.list_alerts() if each.run_id == run_id]
+    assert (alert.state, alert.silence_id) == ("firing", silence.silence_id)
+    bench.clock.seconds += 40_000.0

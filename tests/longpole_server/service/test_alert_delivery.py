@@ -1,6 +1,7 @@
 """Delivery from the store: nothing is lost, what is confirmed is not repeated, no secret shows."""
 
 import itertools
+import json
 import logging
 from collections.abc import Generator
 from dataclasses import replace
@@ -12,7 +13,8 @@ from longpole_server.delivery.notice import Notice
 from longpole_server.delivery.outbox import Pace
 from longpole_server.delivery.slack import SlackBot, SlackWebhook
 from longpole_server.errors import DeliveryError, StoreError
-from longpole_server.model.alert import AlertEvent, Delivery
+from longpole_server.model.alert import AlertEvent, AlertMessage, Delivery
+from longpole_server.service import alert_delivery
 from longpole_server.service.alert_book import AlertStore
 from longpole_server.service.alert_delivery import AlertDeliverer
 from support.alert_events import make_event
@@ -258,3 +260,85 @@ def test_its_thread_ends_and_what_is_left_stays_due(
     deliverer = open_deliverer(bench, Down())
     deliverer.process()
     assert deliverer.list_channels()[0].num_waiting == 1
+
+
+class Refusing:
+    """A store that takes nothing until it is mended."""
+
+    def __init__(self, store: AlertStore) -> None:
+        self._writer = store.writer
+        self.is_broken = True
+
+    def write_message(self, message: AlertMessage) -> None:
+        self._check()
+        self._writer.write_message(message)
+
+    def write_delivery(self, delivery: Delivery) -> None:
+        self._check()
+        self._writer.write_delivery(delivery)
+
+    def _check(self) -> None:
+        if self.is_broken:
+            raise StoreError("the disk is full")
+
+
+def test_a_store_that_refuses_for_the_night_does_not_keep_messages_back(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    writer = Refusing(bench.alert_store)
+    webhook = SlackWebhook(slack.webhook_url, timeout_s=60)
+    store = replace(bench.alert_store, writer=writer)  # type: ignore[arg-type]
+    deliverer = open_deliverer(bench, webhook, store=store)
+    deliverer.on_events([store_event(bench, run_id)])
+    bench.clock.seconds += 11.0
+    with pytest.raises(StoreError):
+        deliverer.process()
+    bench.clock.seconds += 61.0
+    deliverer.process()
+    assert len(slack.taken) == 1
+    pass_time(bench, deliverer, 5)
+    writer.is_broken = False
+    pass_time(bench, deliverer, 2)
+    # Written down in the end: a restart does not tell again.
+    deliverer = open_deliverer(bench, webhook)
+    pass_time(bench, deliverer, 14)
+    assert len(slack.taken) == 1
+    assert deliverer.list_channels()[0].num_delivered == 1
+
+
+def test_two_messages_that_end_together_are_both_struck_off(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    bot = SlackBot(SECRET_TOKEN, "#alerts", slack.api_url, timeout_s=60)
+    deliverer = open_deliverer(bench, bot)
+    for number in (1, 2):
+        deliverer.on_events([store_event(bench, run_id, number)])
+        pass_time(bench, deliverer, 12)
+    bench.clock.seconds += 100.0
+    for number in (1, 2):
+        deliverer.on_events([store_event(bench, run_id, number + 2, alert=number, kind="resolved")])
+    pass_time(bench, deliverer, 14)
+    assert len(slack.taken) == 3
+    assert [update["text"] for update in slack.updates] == [
+        f":white_check_mark: {run_id}: over: Loss is not a number"
+    ] * 2
+    told = json.dumps(slack.updates)
+    assert told.count("It lasted") == 2
+    assert "It lasted 0 s" not in told
+
+
+def test_a_message_outlives_the_memory_of_its_events(
+    bench: ServiceBench,
+    clock: HandClock,
+    run_id: str,
+    slack: FakeSlack,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(alert_delivery, "_MAX_EVENTS", 1)
+    slack.script.append("500")
+    deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
+    deliverer.on_events([store_event(bench, run_id)])
+    pass_time(bench, deliverer, 11)
+    deliverer.on_events([store_event(bench, f"{run_id}-other", 2)])
+    pass_time(bench, deliverer, 20)
+    assert len(slack.taken) == 2

@@ -31,7 +31,7 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         entity_kind="replica",
         for_steps=2,
         yields_to=("replica.gone",),
-        panel="run-gpus",
+        panel="run-engines",
     ),
     Rule(
         "kv.pressure",
@@ -45,6 +45,7 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         "twice.",
         first_look="rollout.gpu_memory_utilization, rollout.max_num_seqs, and the response length.",
         for_steps=3,
+        panel="run-engines",
     ),
     Rule(
         "replica.gone",
@@ -74,6 +75,7 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         "wrong.",
         first_look="Latency and errors of the reward service, and its timeout.",
         for_steps=2,
+        panel="run-shares",
     ),
     Rule(
         "sync.slow",
@@ -99,5 +101,6 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         summary="Samples still come from policy version {version}, {value} after it was new.",
         cause="The weight sync fails or is skipped: the rollouts train on an old policy.",
         first_look="The log of the weight sync, and the version that each engine reports.",
+        panel="run-shares",
     ),
 )
