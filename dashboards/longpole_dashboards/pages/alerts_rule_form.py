@@ -146,7 +146,8 @@ def fill_form(rule: RuleStatus) -> tuple[object, ...]:
         rule.severity,
         rule.title,
         rule.run or "",
-        rule.clear_threshold,
+        # The same limit moves with the other one.
+        "" if rule.clear_threshold == rule.fire_threshold else rule.clear_threshold,
     )
 
 
