@@ -1,14 +1,19 @@
 """Mounts the dashboards on the server's FastAPI application."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 import time
 from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
+import plotly
 from dash import Dash
 from dash.development.base_component import Component
+from dash.fingerprint import build_fingerprint
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
@@ -29,8 +34,17 @@ from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sampl
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.report.route import register_report
 from longpole_dashboards.script_policy import insert_policy
-from longpole_dashboards.shell import EARLY_SCRIPT, INDEX_STRING, register_shell, shell_layout
+from longpole_dashboards.shell import (
+    CHART_LIBRARY_PLACE,
+    EARLY_SCRIPT,
+    INDEX_STRING,
+    chart_library_script,
+    register_shell,
+    shell_layout,
+)
 from longpole_server.service import Service
+
+_CHART_LIBRARY = "package_data/plotly.min.js"
 
 
 class Page(Protocol):
@@ -98,4 +112,13 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
-    app.index_string = insert_policy(INDEX_STRING, app.csp_hashes(), [EARLY_SCRIPT])
+    script = chart_library_script(_chart_library_address(app))
+    index = INDEX_STRING.replace(CHART_LIBRARY_PLACE, f"<script>{script}</script>")
+    app.index_string = insert_policy(index, app.csp_hashes(), [EARLY_SCRIPT, script])
+
+
+def _chart_library_address(app: Dash) -> str:
+    """Return where Plotly's script is, by a name that changes with it."""
+    file = Path(str(plotly.__file__)).parent / _CHART_LIBRARY
+    name = build_fingerprint(_CHART_LIBRARY, metadata.version("plotly"), int(file.stat().st_mtime))
+    return f"{app.config.requests_pathname_prefix}_dash-component-suites/plotly/{name}"

@@ -1,10 +1,12 @@
 """Scripts and styles, compressed once: nine megabytes would cost every first visit seconds.
 
-Compressing for each visitor would hold up the event loop a quarter of a second each time.
+Compressing for each visitor would hold up the event loop a quarter of a second each time. What
+names its version in its address is kept by browsers without asking again.
 """
 
 import asyncio
 import gzip
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,6 +22,9 @@ _MIN_BYTES = 1_024
 MAX_KEPT_BYTES = 16 * 2**20
 _LEVEL = 7
 _OWN_HEADERS = frozenset({b"content-length", b"content-encoding", b"vary"})
+# How Dash writes the version of a library into a name, and of an asset behind it.
+_VERSIONED = re.compile(r"/[^/?]+\.v[\w-]+m[0-9a-f]+\.[^/?]+\?|^/assets/[^?]+\?m=")
+_FOREVER = (b"cache-control", b"public, max-age=31536000, immutable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class CompressedFiles:
         if file is None:
             answer = _Answer()
             await self._app(scope, receive, answer.take)
+            if _VERSIONED.search(name):
+                answer.keep_forever()
             is_full = sum(self.kept.values()) >= self._max_kept_bytes
             if is_full or not answer.is_worth_it:
                 await answer.send_as_it_is(send)
@@ -91,6 +98,12 @@ class _Answer:
             self._start = message
         elif message["type"] == "http.response.body":
             self._parts.append(message.get("body", b""))
+
+    def keep_forever(self) -> None:
+        """Let browsers keep it without asking again, if it is there."""
+        if self._start["status"] == 200:
+            others = [pair for pair in self._start["headers"] if pair[0].lower() != _FOREVER[0]]
+            self._start = {**self._start, "headers": [*others, _FOREVER]}
 
     @property
     def is_worth_it(self) -> bool:

@@ -11,7 +11,7 @@ slow server makes pages slower, never staler and staler.
 import hashlib
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -21,6 +21,7 @@ from dash.exceptions import PreventUpdate
 
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.components.notice import error_notice, missing_notice
+from longpole_dashboards.components.plain import WiredIds, flatten
 from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
@@ -103,8 +104,10 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         State(pulse, "data"),
     )
     zooms = f"{group.name}-zooms"
-    outputs = [Output(*target) for panel in group.panels for target in panel.outputs]
-    for graph_id, prop in [target for panel in group.panels for target in panel.outputs]:
+    targets = [target for panel in group.panels for target in panel.outputs]
+    outputs = [Output(*target) for target in targets]
+    wired = WiredIds(app)
+    for graph_id, prop in targets:
         if prop == "figure":
             app.clientside_callback(
                 f"(event, kept) => longpole.zoomed({zooms!r}, {graph_id!r}, event, kept)",
@@ -144,7 +147,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         )
         known = (answered or {}).get("keys")
         keys = known if isinstance(known, dict) and ctx.triggered else {}
-        rendered = await reader.run(_answer, reader, group, view, keys)
+        rendered = await reader.run(_answer, reader, group, view, keys, wired.find())
         version = (pulsed or {}).get("version")
         return [*rendered.values, rendered.notice, {"version": version, "keys": rendered.keys}]
 
@@ -158,12 +161,20 @@ class Rendered:
     notice: object
 
 
-def _answer(reader: Reader, group: PanelGroup[R], view: View, known: Mapping[str, str]) -> Rendered:
-    """Render a group and turn its figures into plain values, all of it beside the event loop."""
+def _answer(
+    reader: Reader,
+    group: PanelGroup[R],
+    view: View,
+    known: Mapping[str, str],
+    wired: Collection[str],
+) -> Rendered:
+    """Render a group and turn what it shows into plain values, all of it beside the event loop."""
     rendered = render_group(reader, group, view, known)
     rendered.values = [
-        value.to_plotly_json() if isinstance(value, Figure) else value for value in rendered.values
+        value.to_plotly_json() if isinstance(value, Figure) else flatten(value, wired)
+        for value in rendered.values
     ]
+    rendered.notice = flatten(rendered.notice, wired)
     return rendered
 
 

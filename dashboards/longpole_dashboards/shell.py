@@ -7,15 +7,26 @@ from one step to the next keeps the page and only refreshes its panels.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import json
 from collections.abc import Callable, Mapping
 
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from longpole_dashboards.addresses import ALERTS_PATH, CLUSTER_PATH, RUNS_PATH, Query
+from longpole_dashboards.addresses import (
+    ALERTS_PATH,
+    CLUSTER_PATH,
+    COMPARE_PATH,
+    RUN_PATH,
+    RUNS_PATH,
+    SAMPLE_PATH,
+    STEP_PATH,
+    Query,
+)
 from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
+from longpole_dashboards.components.plain import WiredIds, flatten
 from longpole_dashboards.live import TICK_ID
 from longpole_dashboards.script_policy import PLACE
 from longpole_dashboards.theme import DEFAULT_THEME, FONT_FAMILY, MONO_FAMILY, css_variables
@@ -34,6 +45,33 @@ EARLY_SCRIPT = f"""
 }})();
 """
 
+# Where the script of `chart_library_script` goes in the index page.
+CHART_LIBRARY_PLACE = "<!--chart-library-->"
+
+
+def chart_library_script(address: str) -> str:
+    """Return a script that lets pages with charts fetch the chart library at once.
+
+    Dash fetches it when the first chart asks for it, by a name without a version: a browser would
+    ask the server at each load whether it is still the same. `address` is one with a version.
+    """
+    paths = json.dumps([RUN_PATH, STEP_PATH, SAMPLE_PATH, COMPARE_PATH, CLUSTER_PATH])
+    return f"""
+(function () {{
+  var address = {json.dumps(address)};
+  Object.defineProperty(window, "_dashPlotlyJSURL", {{
+    get: function () {{ return address; }}, set: function () {{ }}
+  }});
+  if ({paths}.indexOf(location.pathname) < 0) return;
+  var link = document.createElement("link");
+  link.rel = "preload";
+  link.as = "script";
+  link.href = address;
+  document.head.appendChild(link);
+}})();
+"""
+
+
 INDEX_STRING = f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -44,6 +82,7 @@ INDEX_STRING = f"""<!DOCTYPE html>
 {{%css%}}
 <style>{css_variables()}</style>
 <script>{EARLY_SCRIPT}</script>
+{CHART_LIBRARY_PLACE}
 </head>
 <body>
 {{%app_entry%}}
@@ -161,6 +200,7 @@ def _sign_out() -> list[Component]:
 
 def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
     """Register navigation, theme and connection state."""
+    wired = WiredIds(app)
 
     @app.callback(Output("page", "children"), Input("url", "pathname"), State("url", "search"))
     async def show_page(pathname: str | None, search: str | None) -> Component:
@@ -169,7 +209,7 @@ def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
             return empty_state(
                 "There is no such page", dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
             )
-        return layout(Query.parse(search))
+        return flatten(layout(Query.parse(search)), wired.find())
 
     def client(name: str, *wiring: Output | Input | State) -> None:
         app.clientside_callback(ClientsideFunction("longpole", name), *wiring)

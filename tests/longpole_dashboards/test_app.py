@@ -62,6 +62,16 @@ def test_the_page_asks_for_nothing_from_other_hosts(api: FastAPI) -> None:
     assert not [address for address in addresses if re.match(r"(https?:)?//", address)]
 
 
+def test_the_chart_library_is_fetched_by_a_name_with_its_version(api: FastAPI) -> None:
+    with TestClient(api) as client:
+        page = client.get("/run?id=x").text
+        found = re.search(r'var address = "([^"]+plotly\.v[^"]+\.min\.js)"', page)
+        assert found is not None
+        script = client.get(found[1])
+    assert script.status_code == 200
+    assert "immutable" in script.headers["cache-control"]
+
+
 def test_assets_name_no_other_host() -> None:
     for asset in ASSETS.rglob("*.*"):
         found = re.findall(r"https?://[^\s\"')]+", asset.read_text())

@@ -40,13 +40,32 @@ def site() -> Site:
 
 def test_a_script_is_compressed_once(site: Site) -> None:
     for _ in range(3):
-        answer = site.client.get("/assets/a.js?m=1")
+        answer = site.client.get("/assets/a.js")
         assert answer.text == SCRIPT
         assert answer.headers["content-encoding"] == "gzip"
         assert answer.headers["cache-control"] == "max-age=9"
         assert int(answer.headers["content-length"]) < len(SCRIPT) / 10
     assert site.asked["/assets/a.js"] == 1
-    assert site.files.kept == {"/assets/a.js?m=1": len(gzip.compress(SCRIPT.encode(), 7, mtime=0))}
+    assert site.files.kept == {"/assets/a.js?": len(gzip.compress(SCRIPT.encode(), 7, mtime=0))}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_kept"),
+    [
+        ("/assets/a.js?m=1796047723.6", True),
+        ("/assets/a.small.js?m=1", True),
+        ("/assets/a.v7_1_0m1795973331.min.js", True),
+        ("/assets/a.js", False),
+        ("/assets/a.js?n=1", False),
+        ("/assets/a.missing.js?m=1", False),
+    ],
+)
+def test_what_names_its_version_is_kept_by_browsers_for_good(
+    site: Site, path: str, is_kept: bool
+) -> None:
+    for _ in range(2):
+        answer = site.client.get(path)
+        assert ("immutable" in answer.headers.get("cache-control", "")) == is_kept
 
 
 def test_another_version_is_another_file(site: Site) -> None:

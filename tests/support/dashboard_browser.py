@@ -26,6 +26,7 @@ CHROMIUM_FLAGS = [
 ]
 # Generous: the machine may be busy with other tests.
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "120000"))
+DRAW_ALL = "addEventListener('DOMContentLoaded', () => window.longpoleNear?.drawAll())"
 
 
 def launch_chromium(playwright: Playwright) -> Browser:
@@ -67,8 +68,13 @@ class Problems:
 
 
 @contextmanager
-def open_page(browser: Browser, **options: Any) -> Generator[tuple[Page, Problems]]:
+def open_page(
+    browser: Browser, *, draws_all: bool = True, **options: Any
+) -> Generator[tuple[Page, Problems]]:
     """Open a page in a fresh profile, in the viewer's zone Europe/Berlin.
+
+    Charts are drawn when somebody scrolls near them. Tests look at all of a page: what they open
+    draws everything at once, as for paper, unless they say `draws_all=False`.
 
     Tests look into pages with scripts of their own, which the pages' policy refuses: only tests
     of the policy itself say `bypass_csp=False`.
@@ -82,6 +88,8 @@ def open_page(browser: Browser, **options: Any) -> Generator[tuple[Page, Problem
     context = browser.new_context(**settings)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
+    if draws_all:
+        page.add_init_script(DRAW_ALL)
     try:
         yield page, Problems(page)
     finally:

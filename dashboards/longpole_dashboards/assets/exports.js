@@ -49,6 +49,7 @@
 
   /* The paper of a chart is transparent on the page; a saved one stands by itself. */
   function saveChart(id, name) {
+    window.longpoleNear.drawNow(id);
     const plot = document.querySelector(`#${id} .js-plotly-plot`);
     if (!plot || !window.Plotly) return;
     const ground = getComputedStyle(document.documentElement).getPropertyValue("--lp-surface").trim();

@@ -24,33 +24,8 @@ __all__ = [
     "panel",
 ]
 
-# What a chart looks like before it is there.
-_BLANK_FIGURE: dict[str, Any] = {
-    "data": [],
-    "layout": {
-        "margin": {"l": 46, "r": 12, "t": 8, "b": 26},
-        "shapes": [
-            {
-                "type": "rect",
-                "xref": "paper",
-                "yref": "paper",
-                "line": {"width": 0},
-                "x0": at / 12 + 0.01,
-                "x1": (at + 1) / 12 - 0.01,
-                "y0": 0,
-                "y1": height,
-                "fillcolor": "rgba(127, 127, 127, 0.08)",
-            }
-            for at, height in enumerate(
-                (0.5, 0.62, 0.4, 0.7, 0.55, 0.66, 0.48, 0.58, 0.72, 0.5, 0.6, 0.44)
-            )
-        ],
-        "xaxis": {"visible": False},
-        "yaxis": {"visible": False},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-    },
-}
+# What a chart is before it is there: `assets/near.js` draws nothing for it.
+_BLANK_FIGURE: dict[str, Any] = {"data": [], "layout": {"meta": {"blank": True}}}
 # Height of a figure that only says why there is none.
 _MESSAGE_PX = 160
 _GRAPH_CONFIG: Any = {
@@ -118,18 +93,11 @@ def hinted(text: str, hint: str, class_name: str = "") -> Component:
     """Return text with its definition in a tooltip, reachable by keyboard."""
     if not hint:
         return html.Span(text, className=class_name)
-    return dmc.Tooltip(
-        html.Span(
-            [text, html.I(className="lp-icon lp-icon-info")],
-            className=f"{class_name} lp-hinted",
-            tabIndex=0,
-        ),
-        label=hint,
-        multiline=True,
-        w=300,
-        withArrow=True,
-        openDelay=150,
-        events={"hover": True, "focus": True, "touch": True},
+    return html.Span(
+        [text, html.I(className="lp-icon lp-icon-info")],
+        className=f"{class_name} lp-hinted",
+        tabIndex=0,
+        **attributes(data_hint=hint),
     )
 
 

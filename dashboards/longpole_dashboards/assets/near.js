@@ -1,0 +1,124 @@
+/* Charts are drawn when they come near: those in sight at once, those a screen away when the browser
+   has nothing else to do, all others when somebody scrolls to them. Until then their place, which has
+   its height from the start, shows where they will be. What changes meanwhile is only remembered. */
+(function () {
+  "use strict";
+
+  const NEAR_PX = 700;
+  const SETTLE_MS = 60;
+  const IDLE_WITHIN_MS = 1000;
+  let drawsAll = false;
+  let react = null;
+
+  /* Place of a chart -> what to draw there, and the listeners that were asked for before it was. */
+  const held = new Map();
+  const sights = new WeakMap();
+  const asked = new WeakMap();
+
+  const isBlank = (figure) => Boolean(figure?.layout?.meta?.blank);
+
+  const observer = new IntersectionObserver((entries) => {
+    entries.sort((a, b) => a.boundingClientRect.top - b.boundingClientRect.top);
+    for (const { target, isIntersecting, boundingClientRect: box } of entries) {
+      const inSight = isIntersecting && box.top < window.innerHeight && box.bottom > 0;
+      sights.set(target, inSight ? "sight" : isIntersecting ? "near" : "far");
+      if (!target.isConnected) forget(target);
+      else if (held.has(target) && isIntersecting) plan(target);
+    }
+  }, { rootMargin: `${NEAR_PX}px 0px` });
+
+  function forget(place) {
+    observer.unobserve(place);
+    held.delete(place);
+  }
+
+  function plan(place) {
+    const draw = () => drawHeld(place);
+    if (sights.get(place) === "sight" || !window.requestIdleCallback) window.setTimeout(draw);
+    else window.requestIdleCallback(draw, { timeout: IDLE_WITHIN_MS });
+  }
+
+  function drawHeld(place) {
+    const figure = held.get(place);
+    if (!figure) return;
+    held.delete(place);
+    if (place.isConnected) draw(place, figure);
+  }
+
+  function draw(place, figure) {
+    const before = asked.get(place) || [];
+    if (asked.has(place)) delete place.on;
+    asked.delete(place);
+    const drawn = react(place, figure);
+    for (const [name, listener] of before) place.on(name, listener);
+    return drawn;
+  }
+
+  /* Dash listens to a chart as soon as it takes it for drawn. */
+  function standIn(place) {
+    if (place.on) return;
+    const listeners = [];
+    asked.set(place, listeners);
+    place.on = (name, listener) => listeners.push([name, listener]);
+  }
+
+  function show(place, figure) {
+    if (!sights.has(place)) {
+      sights.set(place, "far");
+      observer.observe(place);
+    }
+    held.delete(place);
+    if (!isBlank(figure) && (drawsAll || (place._fullLayout && sights.get(place) === "sight"))) {
+      return draw(place, figure);
+    }
+    standIn(place);
+    if (!isBlank(figure)) {
+      held.set(place, figure);
+      if (sights.get(place) !== "far") plan(place);
+    }
+    return Promise.resolve(place);
+  }
+
+  /* Dash asks for it several times for every new chart; it is drawn anew for another size only. */
+  function fit(place, resize) {
+    return new Promise((resolve) => {
+      window.setTimeout(() => {
+        const layout = place._fullLayout;
+        const isSame = !layout || !place.isConnected
+          || (layout.width === place.clientWidth && layout.height === place.clientHeight);
+        resolve(isSame ? place : resize(place).catch(() => place));
+      }, SETTLE_MS);
+    });
+  }
+
+  function take(plotly) {
+    react = plotly.react;
+    plotly.react = (place, figure) => show(place, figure);
+    const resize = plotly.Plots.resize;
+    plotly.Plots.resize = (place) => fit(place, resize);
+  }
+
+  let found;
+  Object.defineProperty(window, "Plotly", {
+    configurable: true,
+    enumerable: true,
+    get: () => found,
+    set: (plotly) => {
+      if (plotly && plotly !== found) take(plotly);
+      found = plotly;
+    },
+  });
+
+  window.longpoleNear = {
+    /* From now on everything is drawn, wherever it is: for paper, and for pictures of whole pages. */
+    drawAll() {
+      drawsAll = true;
+      for (const place of [...held.keys()]) drawHeld(place);
+    },
+    /* Draw one chart now, by the id of its place. */
+    drawNow(id) {
+      for (const place of held.keys()) if (place.closest(`#${CSS.escape(id)}`)) return drawHeld(place);
+    },
+  };
+  window.addEventListener("beforeprint", window.longpoleNear.drawAll);
+})();
