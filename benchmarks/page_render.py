@@ -112,7 +112,9 @@ WATCH = """
     }
   };
   new MutationObserver((changes) => {
-    for (const { target } of changes) {
+    for (const { target, attributeName } of changes) {
+      /* Dash marks charts that it waits for; nobody sees it. */
+      if (attributeName === "class" && target.parentElement?.closest(".dash-graph")) continue;
       touched.add(target.nodeType === Node.ELEMENT_NODE ? target : target.parentElement);
     }
     touched.delete(null);
@@ -146,6 +148,7 @@ WATCH = """
 })();
 """
 QUIET_MS = 700
+POLL_S = 0.2
 # What a script's address holds -> whose it is.
 OWNERS = (
     ("plotly", "Plotly"),
@@ -185,7 +188,7 @@ def load(page: Page, address: str, selectors: Sequence[str]) -> Load:
     while not page.evaluate(
         "([all, quietMs]) => window.sight.isThere(all, quietMs)", [list(selectors), QUIET_MS]
     ):
-        time.sleep(0.05)
+        time.sleep(POLL_S)
     after = _metrics(session)
     changed_ms, server_ms = page.evaluate("[window.sight.changedMs, window.sight.serverMs()]")
     session.detach()

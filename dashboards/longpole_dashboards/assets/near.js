@@ -1,11 +1,13 @@
-/* Charts are drawn when they come near: those in sight at once, those a screen away when the browser
-   has nothing else to do, all others when somebody scrolls to them. Until then their place, which has
-   its height from the start, shows where they will be. What changes meanwhile is only remembered. */
+/* Charts are drawn when they come near: those in sight at once, those a screen away once nothing in
+   sight has been drawn for a while, all others when somebody scrolls to them. Until then their place,
+   which has its height from the start, shows where they will be. What changes meanwhile is only
+   remembered. */
 (function () {
   "use strict";
 
   const NEAR_PX = 700;
   const SETTLE_MS = 60;
+  const AFTER_SIGHT_MS = 1500;
   const IDLE_WITHIN_MS = 1000;
   let drawsAll = false;
   let react = null;
@@ -32,10 +34,25 @@
     held.delete(place);
   }
 
+  let nearTimer = 0;
+
   function plan(place) {
-    const draw = () => drawHeld(place);
-    if (sights.get(place) === "sight" || !window.requestIdleCallback) window.setTimeout(draw);
-    else window.requestIdleCallback(draw, { timeout: IDLE_WITHIN_MS });
+    const inSight = sights.get(place) === "sight";
+    if (inSight || !nearTimer) {
+      window.clearTimeout(nearTimer);
+      nearTimer = window.setTimeout(drawNear, AFTER_SIGHT_MS);
+    }
+    if (inSight) window.setTimeout(() => drawHeld(place));
+  }
+
+  function drawNear() {
+    nearTimer = 0;
+    for (const place of held.keys()) {
+      if (sights.get(place) === "far") continue;
+      const draw = () => drawHeld(place);
+      if (window.requestIdleCallback) window.requestIdleCallback(draw, { timeout: IDLE_WITHIN_MS });
+      else window.setTimeout(draw);
+    }
   }
 
   function drawHeld(place) {
