@@ -113,8 +113,9 @@ WATCH = """
   };
   new MutationObserver((changes) => {
     for (const { target, attributeName } of changes) {
-      /* Dash marks charts that it waits for; nobody sees it. */
+      /* Dash marks that it waits for charts and answers; nobody sees it. */
       if (attributeName === "class" && target.parentElement?.closest(".dash-graph")) continue;
+      if (target.id === "react-entry-point") continue;
       touched.add(target.nodeType === Node.ELEMENT_NODE ? target : target.parentElement);
     }
     touched.delete(null);
@@ -148,7 +149,7 @@ WATCH = """
 })();
 """
 QUIET_MS = 700
-POLL_S = 0.2
+POLL_S = 0.1
 # What a script's address holds -> whose it is.
 OWNERS = (
     ("plotly", "Plotly"),
