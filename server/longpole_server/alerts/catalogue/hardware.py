@@ -101,7 +101,7 @@ HARDWARE_RULES: tuple[Rule, ...] = (
         trigger="time",
         for_s=30.0,
         yields_to=("node.silent",),
-        panel="run-gpus",
+        panel=NODE_PANEL,
     ),
     Rule(
         "spool.filling",
