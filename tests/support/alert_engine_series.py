@@ -30,6 +30,7 @@ class EnginePlan:
 
     Attributes:
         floor: Part of the KV pool that stays taken at rest, by index of the step from 0.
+        gives_way: Whether that is a cache's, which requests push out before anybody is preempted.
         evictable: The same, of pages that a cache would give up; engines report them apart.
         device: Part of its GPUs' memory that is taken at rest.
         host: Part of its node's memory.
@@ -43,6 +44,7 @@ class EnginePlan:
     """
 
     floor: Floor
+    gives_way: bool = False
     evictable: Floor = lambda index: 0.0
     device: Floor = lambda index: 0.6
     host: Floor = lambda index: 0.3
@@ -172,7 +174,8 @@ class _Life:
             used = min(1.0, floor + (peak * left if is_busy else 0.0))
             if is_busy:
                 self._tokens += rate * left * run.scrape_s * rng.uniform(0.9, 1.1)
-                over = max(0.0, plan.floor(index) + peak - 0.97)
+                kept = 0.0 if plan.gives_way else plan.floor(index)
+                over = max(0.0, kept + peak - 0.97)
                 self._preempted += float(rng.poisson(60 * over * run.scrape_s / 5))
             elif plan.straggler(index):
                 running, used = 1.0, min(1.0, floor + 0.01)

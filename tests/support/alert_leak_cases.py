@@ -166,7 +166,7 @@ def evictable_resident(rng: Rng) -> Labelled:
     for _ in range(_STEPS):
         value = memory * value + rng.normal(0, spread * math.sqrt(1 - memory**2))
         walk.append(value)
-    plan = EnginePlan(lambda index: max(0.0, level + walk[index]))
+    plan = EnginePlan(lambda index: max(0.0, level + walk[index]), gives_way=True)
     return _label(_draw_run(rng, plan), rng)
 
 
@@ -174,7 +174,7 @@ def evictable_sawtooth(rng: Rng) -> Labelled:
     """A cache grows between resets that come every few steps."""
     period = int(rng.integers(3, 20))
     slope = float(rng.uniform(0.005, 0.05))
-    plan = EnginePlan(lambda index: 0.02 + slope * (index % period))
+    plan = EnginePlan(lambda index: 0.02 + slope * (index % period), gives_way=True)
     return _label(_draw_run(rng, plan), rng)
 
 
