@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ from longpole_server.cli.backup import back_up
 from longpole_server.cli.restore import restore
 from longpole_server.config import Config
 from longpole_server.store import StoreConfig, open_store
-from longpole_server.store.backup import count_rows
 from support.fault_disk import fill, small_disk
 from support.otlp_builders import T0_NS, gauge, loop, metrics, process, resource, stage, traces
 from support.server_process import StartServer, run_longpole
+from support.store_counting import count_stored_rows
 
 pytestmark = pytest.mark.integration
 
@@ -36,16 +35,6 @@ def make_samples() -> bytes:
         (NOW_S - 900.0 + second, 0.5, {"hw.id": "GPU-a", "gpu.index": 0}) for second in range(60)
     ]
     return metrics((resource({"host.name": "node-0"}), [gauge("hw.gpu.utilization", points)]))
-
-
-def count(data_dir: Path) -> Mapping[str, int]:
-    store = open_store(StoreConfig(directory=data_dir / "store"))
-    client = store.new_reader_client()
-    try:
-        return count_rows(client, "longpole")
-    finally:
-        client.close()
-        store.close()
 
 
 def test_a_store_on_a_full_disk_is_backed_up_with_what_waits(
@@ -72,7 +61,7 @@ def test_a_store_on_a_full_disk_is_backed_up_with_what_waits(
         application.closer.start()
         application.pipeline.start()
         assert application.drain(60.0)
-    assert count(back)["stage_spans"] == 6
+    assert count_stored_rows(back)["stage_spans"] == 6
 
 
 def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):
@@ -96,7 +85,7 @@ def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):
     done = run_longpole("backup", str(copy), "--data-dir", str(server.data_dir))
     users.unlink()
     assert done.returncode == 0, done.stderr
-    before = count(server.data_dir)
+    before = count_stored_rows(server.data_dir)
     assert before["stage_spans"] == 10
     assert before["gpu_samples"] == 60
 
@@ -104,7 +93,7 @@ def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):
     second.mkdir()
     restored = run_longpole("restore", str(copy), "--data-dir", str(second / "data"))
     assert restored.returncode == 0, restored.stderr
-    assert count(second / "data") == before
+    assert count_stored_rows(second / "data") == before
     # It closes the server to strangers, and the test is one.
     (second / "data" / "access.json").unlink()
 
@@ -116,7 +105,7 @@ def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):
     assert again.send("traces", make_step(6)).status_code == 200
     again.wait_for(path, lambda page: len(page["steps"]) == 6)
     assert again.interrupt() == 0
-    assert count(second / "data")["otel_traces"] == before["otel_traces"] + 2
+    assert count_stored_rows(second / "data")["otel_traces"] == before["otel_traces"] + 2
 
 
 @pytest.mark.parametrize(
@@ -164,4 +153,4 @@ def test_half_a_store_is_not_served_and_the_restore_can_be_repeated(tmp_path: Pa
     manifest.write_text(whole)
     repeated = run_longpole("restore", str(copy), "--data-dir", str(second))
     assert repeated.returncode == 0, repeated.stderr
-    assert count(second) == json.loads(whole)["rows"]
+    assert count_stored_rows(second) == json.loads(whole)["rows"]

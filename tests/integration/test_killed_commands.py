@@ -9,7 +9,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from longpole_server.store import StoreConfig, open_store
-from longpole_server.store.backup import count_rows
 from longpole_server.store.client import WRITE_SETTINGS
 from support.agent_waiting import wait_until
 from support.otlp_builders import T0_NS, loop, process, stage, traces
 from support.server_process import ServerProcess, StartServer, run_longpole, start_longpole
+from support.store_counting import count_stored_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -49,16 +49,6 @@ def make_store(directory: Path) -> None:
     store.close()
 
 
-def count(data_dir: Path) -> Mapping[str, int]:
-    store = open_store(StoreConfig(directory=data_dir / "store"))
-    client = store.new_reader_client()
-    try:
-        return count_rows(client, "longpole")
-    finally:
-        client.close()
-        store.close()
-
-
 def kill_amid(words: list[str], log: Path, begins: Callable[[], bool], seconds: float) -> None:
     """Start a command and kill it a while after it began, or let it end when it was faster."""
     command = start_longpole(*words, log=log)
@@ -76,7 +66,7 @@ def test_a_backup_or_restore_that_was_killed_is_none_until_it_is_repeated(
     data, copy, back = tmp_path / "data", tmp_path / "copy", tmp_path / "back"
     data.mkdir(mode=0o700)
     make_store(data)
-    before = count(data)
+    before = count_stored_rows(data)
     words = ["backup", str(copy), "--data-dir", str(data)]
     partial = tmp_path / "copy.partial"
     kill_amid(words, tmp_path / "log", partial.exists, MOMENT_S * moment())
@@ -85,7 +75,7 @@ def test_a_backup_or_restore_that_was_killed_is_none_until_it_is_repeated(
         # where all of it was written and only the name was not.
         of_half = tmp_path / "of-half"
         half = run_longpole("restore", str(partial), "--data-dir", str(of_half))
-        assert half.returncode == 2 or count(of_half) == before, half.stderr
+        assert half.returncode == 2 or count_stored_rows(of_half) == before, half.stderr
         done = run_longpole(*words)
         assert done.returncode == 0, done.stderr
     assert not partial.exists()
@@ -99,8 +89,8 @@ def test_a_backup_or_restore_that_was_killed_is_none_until_it_is_repeated(
         assert "longpole restore again" in served.stderr
         done = run_longpole(*words)
         assert done.returncode == 0, done.stderr
-    assert count(back) == before
-    assert count(data) == before
+    assert count_stored_rows(back) == before
+    assert count_stored_rows(data) == before
 
 
 def send_run(server: ServerProcess) -> None:
@@ -153,7 +143,7 @@ def test_an_export_or_import_that_was_killed_is_repeated_without_doubles(
     assert done.returncode == 0, done.stderr
     server.wait_for("/runs/again/steps", lambda page: len(page["steps"]) == STEPS)
     server.kill()
-    counted = count(server.data_dir)
+    counted = count_stored_rows(server.data_dir)
     assert (counted["run_starts"], counted["steps"]) == (2, 2 * STEPS)
     # Raw spans belong to the run that they name, and were there.
     assert (counted["stage_spans"], counted["otel_traces"]) == (4 * STEPS, 2 * STEPS)

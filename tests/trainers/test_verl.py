@@ -82,11 +82,14 @@ def test_two_trainings_by_one_variable_each_have_the_stage_seconds_of_their_own_
     with ThreadPoolExecutor() as pool:
         list(pool.map(train, trainings))
     for experiment in trainings:
-        # A page ends with its trainer, a moment after the last step: that one may be missed.
-        steps = wait_for_steps(server, STEPS - 1, experiment)
+        least = STEPS - 1 if experiment == "direct" else STEPS
+        steps = wait_for_steps(server, least, experiment)
         written = read_file_log(tmp_path / experiment, experiment)
         numbers = sorted(written)
-        assert [step["step"] for step in steps] == numbers[: max(STEPS - 1, len(steps))]
+        if experiment == "direct":
+            # Nobody holds a trainer back that does not pass an agent: its page may end too soon.
+            numbers = numbers[: max(STEPS - 1, len(steps))]
+        assert [step["step"] for step in steps] == numbers
         for step in steps:
             own = written[step["step"]]
             assert step["closed_by"] == "metrics"
