@@ -47,6 +47,14 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "Versions of the weights that the sample was generated with, from its first token to "
             "its last. Two different ones: the weights changed while it was generated."
         ),
+        "prefill": (
+            "Prefill: from the end of the engine's queue to the first token, while it reads the "
+            "prompt. Decode: from there to the last token. Summed over the sample's requests."
+        ),
+        "replica_gpus": (
+            "Those on which the replica's processes run, as they declare them or as agents see "
+            "them hold memory there."
+        ),
         "siblings": (
             "The other answers to the same prompt. Group-based algorithms learn from how much "
             "better or worse one is than the rest."
@@ -113,6 +121,13 @@ SOURCES: Mapping[str, str] = MappingProxyType(
         "windows": "longpole.stage(); a log says how long a stage took, not when",
         "trajectories": "longpole.trajectory(), once a sample",
         "parts": "longpole.trajectory(parts=...), one part a turn, tool call or score",
+        "prefill": (
+            "the engine's request traces: vLLM's --otlp-traces-endpoint, SGLang's --enable-trace"
+        ),
+        "replica_gpus": (
+            "the engine's process: longpole.init(instance=REPLICA, gpu_ids=...), "
+            "or an agent that sees it hold GPU memory"
+        ),
         "groups": "longpole.trajectory(group_id=...)",
         "clocks": "NVML's SM clock, which MIG devices and some virtual GPUs do not tell",
         "paces": "longpole.trajectory(replica=..., generate_s=..., output_tokens=...)",

@@ -129,6 +129,11 @@ PART_COLOURS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# The two halves of what an engine does of a sample's `generate`.
+ENGINE_PART_COLOURS: Mapping[str, str] = MappingProxyType(
+    {"prefill": STAGE_COLOURS[stages.REF], "decode": STAGE_COLOURS[stages.VALUES]}
+)
+
 # The family a verdict speaks of, by the colour of its largest stage.
 FAMILY_COLOURS: Mapping[str, str] = MappingProxyType(
     {

@@ -48,8 +48,16 @@ def test_a_sample_says_where_its_time_went(page: Page, server: FakeServer) -> No
     expect(page.locator("#samplepage-summary")).to_contain_text("of 8 in its group")
     expect(page.locator("#samplepage-summary")).to_contain_text("paused")
     expect(page.locator("#samplepage-facts")).to_contain_text("policy version")
-    expect(page.locator("#samplepage-parts tbody tr")).to_have_count(7)
+    expect(page.locator("#samplepage-parts tbody tr")).to_have_count(11)
     expect(page).to_have_title(re.compile(f"sample {SAMPLE}"))
+
+
+def test_a_sample_leads_to_the_gpu_that_made_it(page: Page, server: FakeServer) -> None:
+    open_sample(page, server)
+    expect(page.locator("#samplepage-facts")).to_contain_text("prefill, decode")
+    page.locator("#samplepage-facts a", has_text="GPU 4").click()
+    page.wait_for_url(re.compile(r"/cluster\?node=node-a1&gpu=GPU-"))
+    page.wait_for_selector("#cluster-gpu .main-svg")
 
 
 def test_its_step_leads_there_and_back(page: Page, server: FakeServer) -> None:

@@ -1,7 +1,10 @@
 """Parts of pretend samples, and metrics of pretend steps."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from longpole_server.model.gpu import RunGpu
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
 from support.dashboard_workload import PlannedStep, RunSpec, S
 
@@ -20,6 +23,8 @@ def make_parts(trajectory: Trajectory) -> tuple[TrajectoryPart, ...]:
             output = (trajectory.output_tokens or 0) // turns
             tokens = ((trajectory.input_tokens or 0) + ((turn or 1) - 1) * output, output)
         parts.append(TrajectoryPart(kind, name, clock, end, turn, *tokens))
+        if kind == "generate":
+            parts.extend(_halve(parts[-1]))
         clock = end
 
     add("queue", "queue", trajectory.queue_s or 0.0, None)
@@ -29,6 +34,21 @@ def make_parts(trajectory: Trajectory) -> tuple[TrajectoryPart, ...]:
             add("tool", "python", (trajectory.tool_s or 0.0) / (turns - 1), turn)
     add("score", "math_verify", trajectory.score_s or 0.0, None)
     return tuple(parts)
+
+
+def _halve(part: TrajectoryPart) -> tuple[TrajectoryPart, TrajectoryPart]:
+    """Return what the engine did of a part: it reads 50,000 prompt tokens a second."""
+    first = min(part.end_ns, part.start_ns + (part.input_tokens or 0) * S // 50_000)
+    return (
+        TrajectoryPart("prefill", "engine", part.start_ns, first, None, part.input_tokens, None),
+        TrajectoryPart("decode", "engine", first, part.end_ns, None, None, part.output_tokens),
+    )
+
+
+def make_replica_gpus(trajectory: Trajectory, lanes: Sequence[RunGpu]) -> tuple[RunGpu, ...]:
+    """Return the two GPUs of a sample's replica."""
+    number = int((trajectory.replica or "replica-0").removeprefix("replica-"))
+    return tuple(lanes[2 * number : 2 * number + 2])
 
 
 def make_metric(spec: RunSpec, planned: PlannedStep, name: str) -> float:

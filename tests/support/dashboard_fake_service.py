@@ -78,7 +78,7 @@ from support.dashboard_fake_runs import (
     LIVE_RUN,
     make_specs,
 )
-from support.dashboard_fake_samples import make_metric, make_parts
+from support.dashboard_fake_samples import make_metric, make_parts, make_replica_gpus
 from support.dashboard_workload import (
     PlannedStep,
     RunSpec,
@@ -255,7 +255,9 @@ class FakeService:
         if chosen is None:
             raise NotFoundError(f"Run {run_id} has no sample {trajectory_id}.")
         siblings = tuple(t for t in found if t.group_id == chosen.group_id and t is not chosen)
-        return TrajectoryDetail(chosen, make_parts(chosen), siblings)
+        gpus = make_replica_gpus(chosen, make_gpus(self._spec(run_id)))
+        hosts = tuple(sorted({gpu.host for gpu in gpus}))
+        return TrajectoryDetail(chosen, make_parts(chosen), siblings, gpus, hosts)
 
     def get_sibling_parts(
         self, run_id: str, trajectory_id: str

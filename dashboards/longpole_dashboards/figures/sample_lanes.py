@@ -7,7 +7,14 @@ from typing import Any
 from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
 from longpole_dashboards.figures.template import template
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
-from longpole_dashboards.theme import PART_COLOURS, ROLES, ThemeName, stage_colour, stage_label
+from longpole_dashboards.theme import (
+    ENGINE_PART_COLOURS,
+    PART_COLOURS,
+    ROLES,
+    ThemeName,
+    stage_colour,
+    stage_label,
+)
 from longpole_server.model.step import StageTime, Step
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
 
@@ -17,7 +24,8 @@ _LABEL_ROOM = 0.17
 # A stage is named where it takes as much of the axis.
 _LABEL_RATIO = 0.06
 # The order of lanes; kinds that a sample has beside them come last.
-_KINDS = ("generate", "tool", "score", "queue", "paused")
+_KINDS = ("generate", *ENGINE_PART_COLOURS, "tool", "score", "queue", "paused")
+_COLOURS = {**PART_COLOURS, **ENGINE_PART_COLOURS}
 MAX_SIBLINGS = 32
 
 
@@ -189,7 +197,7 @@ def _draw_parts(
             width=width,
             name=kind,
             marker={
-                "color": PART_COLOURS.get(kind, PART_COLOURS["queue"]),
+                "color": _COLOURS.get(kind, _COLOURS["queue"]),
                 "line": {"width": 0},
             },
             customdata=[_describe(member, part) for _, member, part in drawn],
@@ -247,6 +255,8 @@ def _draw_group(
         (row, member, part)
         for row, member in drawn
         for part in view.parts.get(member.trajectory_id, ())
+        # They lie inside `generate`, which is there too.
+        if part.kind not in ENGINE_PART_COLOURS
     ]
     for kind in _order_kinds({part.kind for _, _, part in rows}):
         _draw_parts(figure, view, [each for each in rows if each[2].kind == kind], kind)

@@ -14,7 +14,7 @@ from longpole_dashboards.glossary import DEFINITIONS
 from longpole_dashboards.pages.sample_page_panels import GROUP, PANELS
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import group_stores, notice_slot, register_group
-from longpole_dashboards.theme import PART_COLOURS
+from longpole_dashboards.theme import ENGINE_PART_COLOURS, PART_COLOURS
 
 
 def layout(_query: Query) -> Component:
@@ -43,7 +43,12 @@ def layout(_query: Query) -> Component:
             panel(
                 "Turn by turn, beside its group",
                 [
-                    legend([(kind, colour, "") for kind, colour in PART_COLOURS.items()]),
+                    legend(
+                        [
+                            (kind, colour, "")
+                            for kind, colour in {**PART_COLOURS, **ENGINE_PART_COLOURS}.items()
+                        ]
+                    ),
                     graph("samplepage-lanes", 360),
                     html.Div(id="samplepage-absent"),
                 ],

@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 from longpole_dashboards.addresses import (
     SAMPLE_PATH,
     cluster_address,
+    gpu_address,
     run_address,
     sample_address,
     step_address,
@@ -30,11 +31,15 @@ from longpole_dashboards.formats import (
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
 from longpole_dashboards.pages.sample_reading import SamplePageReading
 from longpole_dashboards.refresh import Panel, PanelGroup
-from longpole_dashboards.theme import PART_COLOURS, ROLES
+from longpole_dashboards.theme import ENGINE_PART_COLOURS, PART_COLOURS, ROLES
+from longpole_server.model.gpu import RunGpu
 from longpole_server.model.trajectory import Trajectory, TrajectoryPart
 
 GROUP = "samplepage"
 _MAX_PARTS = 300
+# A replica of one model copy over many GPUs.
+_MAX_GPUS = 16
+_PART_COLOURS = {**PART_COLOURS, **ENGINE_PART_COLOURS}
 _REST_RATIO = 0.002
 
 
@@ -175,26 +180,64 @@ def _facts(reading: SamplePageReading) -> tuple[object, ...]:
         ("tokens/s while generating", format_count(speed)),
         ("turns", format_whole(sample.turns)),
         ("preemptions", format_whole(sample.preemptions)),
+        (hinted("prefill, decode", DEFINITIONS["prefill"]), _halves(reading)),
         ("replica", sample.replica or "–"),
+        (hinted("its GPUs", DEFINITIONS["replica_gpus"]), _gpus(reading)),
         (hinted("policy version", DEFINITIONS["policy_version"]), _versions(sample)),
         (hinted("group", DEFINITIONS["siblings"]), sample.group_id or "–"),
         ("reward", _reward(reading)),
         ("attempt", str(sample.attempt)),
     ]
-    places = [
-        dcc.Link(
-            host,
-            href=cluster_address(host),
-            className="lp-link",
-        )
-        for host in sorted({source.host for source in reading.run.sources if source.host})
-    ]
+    own = reading.detail.replica_hosts
+    hosts = own or sorted({source.host for source in reading.run.sources if source.host})
+    places = [dcc.Link(host, href=cluster_address(host), className="lp-link") for host in hosts]
     if places:
-        rows.append(("the run's nodes", html.Span(_join(places[:4]))))
+        name = "the run's nodes" if not own else "its node" if len(own) == 1 else "its nodes"
+        rows.append((name, html.Span(_join(places[:4]))))
     body = html.Dl(
         [html.Div([html.Dt(name), html.Dd(value)]) for name, value in rows], className="lp-facts"
     )
     return (body,)
+
+
+def _halves(reading: SamplePageReading) -> Component | str:
+    """Return the seconds that engines spent on prefill and on decode."""
+    spent = {
+        kind: [
+            (part.end_ns - part.start_ns) / NS_PER_S
+            for part in reading.detail.spans
+            if part.kind == kind
+        ]
+        for kind in ENGINE_PART_COLOURS
+    }
+    if not spent["prefill"]:
+        return _unknown("prefill")
+    return " + ".join(format_duration(sum(seconds)) for seconds in spent.values())
+
+
+def _gpus(reading: SamplePageReading) -> Component | str:
+    gpus = reading.detail.gpus
+    if not gpus:
+        return _unknown("replica_gpus")
+    is_spread = len({gpu.host for gpu in gpus}) > 1
+    links = [
+        dcc.Link(
+            _name_gpu(gpu, is_spread=is_spread),
+            href=gpu_address(gpu.host, gpu.gpu_uuid),
+            className="lp-link",
+        )
+        for gpu in gpus[:_MAX_GPUS]
+    ]
+    more = len(gpus) - len(links)
+    return html.Span([*_join(links), f" and {more} more" if more else ""])
+
+
+def _name_gpu(gpu: RunGpu, *, is_spread: bool) -> str:
+    return f"{gpu.host}/{gpu.gpu_index}" if is_spread else f"GPU {gpu.gpu_index}"
+
+
+def _unknown(source: str) -> Component:
+    return hinted("not reported", not_reported(source), "lp-unknown")
 
 
 def _join(links: Sequence[Component]) -> list[Component | str]:
@@ -254,8 +297,10 @@ def _head(name: str) -> Component:
 
 def _part_row(part: TrajectoryPart, sample: Trajectory) -> Component:
     seconds = (part.end_ns - part.start_ns) / NS_PER_S
-    speed = part.output_tokens / seconds if part.output_tokens is not None and seconds else None
-    colour = PART_COLOURS.get(part.kind, PART_COLOURS["queue"])
+    # Prefill reads its tokens, everything else makes them.
+    tokens = part.input_tokens if part.kind == "prefill" else part.output_tokens
+    speed = tokens / seconds if tokens is not None and seconds else None
+    colour = _PART_COLOURS.get(part.kind, _PART_COLOURS["queue"])
     return html.Tr(
         [
             _number("–" if part.turn is None else str(part.turn)),

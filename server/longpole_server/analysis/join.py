@@ -23,13 +23,12 @@ from dataclasses import dataclass, field, replace
 
 from longpole.conventions.ray_titles import MIXED_ROLE
 from longpole_server.analysis.gpu_evidence import Evidence, GpuIdentity, PodOnNode, RunWindow
+from longpole_server.analysis.replica_gpus import names_gpu
 from longpole_server.model.gpu import JoinedBy, RunGpu
 from longpole_server.model.records import ProcessSeen
 
 # Processes that hold no GPU of their own name no role for one.
 _ROLES_WITHOUT_GPUS = frozenset({"controller", "agent_loop", ""})
-# CUDA accepts unambiguous beginnings of a UUID.
-_MIN_ID_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +201,13 @@ def _declared(view: _View, evidence: Evidence) -> _Found:
         on_node = evidence.list_gpus(process.host)
         for gpu_id in process.gpu_ids:
             for gpu in on_node:
-                if _names_gpu(gpu_id, gpu.gpu_uuid):
+                if names_gpu(gpu_id, gpu.gpu_uuid):
                     roles[gpu].append(process.role)
             # In a pod the host name is the pod's: no node is known under it.
             elsewhere = None if on_node else evidence.find_gpu(gpu_id)
             if elsewhere is not None:
                 roles[elsewhere].append(process.role)
     yield from roles.items()
-
-
-def _names_gpu(gpu_id: str, uuid: str) -> bool:
-    """Compare a declared id with a UUID."""
-    return gpu_id == uuid or (
-        gpu_id.startswith("GPU-") and len(gpu_id) >= _MIN_ID_CHARS and uuid.startswith(gpu_id)
-    )
 
 
 def _by_process(view: _View, evidence: Evidence) -> _Found:

@@ -122,10 +122,17 @@ class StepDetailDocument(StepDocument):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrajectoryDocument(Trajectory):
-    """A sample, where its time went, and its group's other samples."""
+    """A sample, where its time went, and its group's other samples.
+
+    Attributes:
+        gpus: Those that its replica works on; empty where nothing tells.
+        replica_hosts: The nodes of its replica's processes, as far as they are known.
+    """
 
     spans: Sequence[TrajectoryPart]
     siblings: Sequence[Trajectory]
+    gpus: Sequence[RunGpu]
+    replica_hosts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +441,11 @@ def describe_step_detail(detail: StepDetail) -> StepDetailDocument:
 def describe_trajectory(detail: TrajectoryDetail) -> TrajectoryDocument:
     """Return the document of a sample with its parts and siblings."""
     return TrajectoryDocument(
-        **_shallow(detail.trajectory), spans=detail.spans, siblings=detail.siblings
+        **_shallow(detail.trajectory),
+        spans=detail.spans,
+        siblings=detail.siblings,
+        gpus=detail.gpus,
+        replica_hosts=detail.replica_hosts,
     )
 
 

@@ -124,7 +124,12 @@ class TrajectoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class TrajectorySpan:
-    """Where a sample's time went. `kind` is `generate`, `tool`, `score` or `queue`."""
+    """Where a sample's time went.
+
+    Attributes:
+        kind: `generate`, `tool`, `score` or `queue`; `prefill` and `decode` are the two halves of
+            an engine's `generate`, beside it.
+    """
 
     run_id: str
     attempt: int

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from longpole_server.model.gpu import RunGpu
+
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
@@ -34,7 +36,12 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryPart:
-    """A window inside a trajectory: `generate`, `tool`, `score` or `queue`."""
+    """A window inside a trajectory.
+
+    Attributes:
+        kind: `generate`, `tool`, `score` or `queue`; `prefill` and `decode` are the two halves of
+            an engine's `generate`, beside it.
+    """
 
     kind: str
     name: str
@@ -47,8 +54,15 @@ class TrajectoryPart:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryDetail:
-    """A trajectory, where its time went, and the other samples of its group."""
+    """A trajectory, where its time went, and the other samples of its group.
+
+    Attributes:
+        gpus: Those that its replica works on; empty where nothing tells.
+        replica_hosts: The nodes of its replica's processes, as far as they are known.
+    """
 
     trajectory: Trajectory
     spans: tuple[TrajectoryPart, ...]
     siblings: tuple[Trajectory, ...]
+    gpus: tuple[RunGpu, ...] = ()
+    replica_hosts: tuple[str, ...] = ()

@@ -42,6 +42,12 @@ WHERE process.ts_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
 GROUP BY host, gpu_uuid, pid, pod_uid, slurm_job_id, ray_job_id
 ORDER BY host, gpu_uuid, pid, first_ns
 """
+_OF_PROCESSES = """
+SELECT DISTINCT gpu_uuid FROM gpu_processes
+WHERE ts_ns >= fromUnixTimestamp64Nano({start_ns:Int64})
+  AND ts_ns <= fromUnixTimestamp64Nano({end_ns:Int64})
+  AND (host, pid) IN arrayZip({hosts:Array(String)}, {pids:Array(Int64)})
+"""
 _GRANTS = """
 SELECT
     host, gpu_uuid, pod_namespace, pod_name,
@@ -164,6 +170,19 @@ def list_run_gpus(pool: ClientPool, run_id: str) -> Sequence[RunGpu]:
 def list_gpu_holders(pool: ClientPool, since_ns: int) -> Sequence[GpuHolder]:
     """Return which processes held memory on which GPU since a time."""
     return pool.select(GpuHolder, _HOLDERS, {"since_ns": since_ns})
+
+
+def list_gpus_of_processes(
+    pool: ClientPool, processes: Sequence[tuple[str, int]], start_ns: int, end_ns: int
+) -> frozenset[str]:
+    """Return UUIDs of the GPUs on which processes, by host and pid, held memory in a time."""
+    parameters = {
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "hosts": [host for host, _ in processes],
+        "pids": [pid for _, pid in processes],
+    }
+    return frozenset(uuid for (uuid,) in make_rows(pool.query(_OF_PROCESSES, parameters)))
 
 
 def list_gpu_grants(pool: ClientPool, since_ns: int) -> Sequence[GpuGrant]:

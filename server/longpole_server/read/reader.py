@@ -256,6 +256,12 @@ class Reader:
         """Return which processes held memory on which GPU since a time."""
         return gpus.list_gpu_holders(self._pool, since_ns)
 
+    def list_gpus_of_processes(
+        self, processes: Sequence[tuple[str, int]], start_ns: int, end_ns: int
+    ) -> frozenset[str]:
+        """Return UUIDs of the GPUs on which processes, by host and pid, held memory in a time."""
+        return gpus.list_gpus_of_processes(self._pool, processes, start_ns, end_ns)
+
     def list_gpu_grants(self, since_ns: int) -> Sequence[GpuGrant]:
         """Return which pods were given which GPU since a time, as kubelets said."""
         return gpus.list_gpu_grants(self._pool, since_ns)

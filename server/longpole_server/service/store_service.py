@@ -63,6 +63,7 @@ from longpole_server.service.interface import (
 from longpole_server.service.metric_columns import list_metrics, spell_names
 from longpole_server.service.paces import MAX_PACED_STEPS, PaceReader
 from longpole_server.service.ranges import check_range
+from longpole_server.service.replicas import find_replica
 from longpole_server.service.runs import RunsReader
 from longpole_server.service.step_gpus import MAX_STEP_BINS
 from longpole_server.service.step_tables import StepTables, select
@@ -239,10 +240,13 @@ class StoreService:
         sample = self._reader.find_trajectory(run_id, trajectory_id)
         if sample is None:
             raise NotFoundError(f"no sample {trajectory_id!r} in run {run_id!r}")
+        hosts, gpus = find_replica(self._reader, sample)
         return TrajectoryDetail(
             trajectory=sample,
             spans=tuple(self._reader.list_trajectory_parts(run_id, trajectory_id)),
             siblings=tuple(self._list_siblings(sample)),
+            gpus=gpus,
+            replica_hosts=hosts,
         )
 
     def get_sibling_parts(

@@ -27,18 +27,20 @@ def ticks(figure: Any) -> list[str]:
 def test_lanes_turns_and_the_group_share_one_axis() -> None:
     figure: Any = check_figure(sample_lanes(make_view(), theme="dark"))
     shown = ticks(figure)
-    assert shown[:6] == ["step", "turns", "generate", "tool", "score", "queue"]
+    lanes = ["step", "turns", "generate", "prefill", "decode", "tool", "score", "queue"]
+    assert shown[: len(lanes)] == lanes
     assert f"<b>{SAMPLE}</b>" in shown
-    assert len(shown) == 6 + 8
+    assert len(shown) == len(lanes) + 8
     assert "step" in figure.layout.xaxis.title.text
 
 
 def test_every_part_of_every_sibling_is_drawn_once() -> None:
     view = make_view()
     figure: Any = check_figure(sample_lanes(view, theme="light"))
-    first_row = figure.layout.yaxis.tickvals[6]
+    first_row = figure.layout.yaxis.tickvals[8]
     drawn = sum(row >= first_row for trace in figure.data if trace.type == "bar" for row in trace.y)
-    assert drawn == sum(len(parts) for parts in view.parts.values())
+    inside = {"prefill", "decode"}
+    assert drawn == sum(p.kind not in inside for parts in view.parts.values() for p in parts)
 
 
 def test_a_sample_without_parts_is_drawn_in_one_piece() -> None:
@@ -70,7 +72,7 @@ def test_large_groups_are_cut_and_keep_the_sample() -> None:
         sample_lanes(replace(view, members=(*many, view.sample)), theme="dark")
     )
     assert f"<b>{SAMPLE}</b>" in ticks(figure)
-    assert len(ticks(figure)) == 6 + MAX_SIBLINGS
+    assert len(ticks(figure)) == 8 + MAX_SIBLINGS
 
 
 def test_long_names_keep_their_end() -> None:

@@ -36,6 +36,10 @@ def test_the_whole_page(theme: ThemeName) -> None:
     assert "of 8 in its group" in said
     assert "of 256 samples took longer" in said
     assert "replica-2" in words(shown["samplepage-facts.children"])
+    facts = words(shown["samplepage-facts.children"])
+    assert "prefill, decode 109 ms + " in facts
+    assert "its GPUs GPU 4 ,  GPU 5" in facts
+    assert "its node node-a1" in facts
     assert words(shown["samplepage-siblings.children"]).count("0020-003-") == 8
     assert shown["samplepage-absent.children"] == []
 
@@ -47,6 +51,8 @@ def test_what_is_not_reported_is_named_with_its_source() -> None:
     said = words(shown["samplepage-absent.children"])
     assert "longpole.trajectory(parts=...)" in said
     assert "group_id" in said
+    facts = words(shown["samplepage-facts.children"])
+    assert facts.count("not reported") == 2
     assert "–" in words(shown["samplepage-facts.children"])
 
 

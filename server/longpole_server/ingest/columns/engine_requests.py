@@ -13,10 +13,13 @@ from longpole_server.ingest.columns.spans import SpanColumns
 from longpole_server.ingest.columns.texts import Column, take
 from longpole_server.ingest.columns.wire import Ints
 from longpole_server.ingest.normalize.engine_spans import (
+    PREFILL_S,
     QUEUE_S,
     REQUEST,
     TOKENS,
+    TTFT_S,
     EngineRequest,
+    find_prefill,
     list_request_keys,
 )
 
@@ -43,6 +46,7 @@ def read_requests(spans: SpanColumns, rows: Ints) -> Sequence[EngineRequest]:
             start_ns,
             end_ns,
             queue_s,
+            find_prefill(prefill_s, first_token_s, queue_s),
             input_tokens,
             output_tokens,
             span_id,
@@ -52,6 +56,8 @@ def read_requests(spans: SpanColumns, rows: Ints) -> Sequence[EngineRequest]:
             start_ns,
             end_ns,
             queue_s,
+            prefill_s,
+            first_token_s,
             input_tokens,
             output_tokens,
             span_id,
@@ -62,6 +68,8 @@ def read_requests(spans: SpanColumns, rows: Ints) -> Sequence[EngineRequest]:
             spans.start_ns[rows].tolist(),
             spans.end_ns[rows].tolist(),
             read(attributes.read_floats(QUEUE_S)),
+            read(attributes.read_floats(PREFILL_S)),
+            read(attributes.read_floats(TTFT_S)),
             count("input"),
             count("output"),
             read(spans.span_ids),

@@ -25,6 +25,9 @@ REQUEST = "llm_request"
 _SGLANG_REQUEST = re.compile(r".*\bReq")
 RID = "rid"
 QUEUE_S = "gen_ai.latency.time_in_queue"
+PREFILL_S = "gen_ai.latency.time_in_model_prefill"
+# From the request's arrival: the queue is in it.
+TTFT_S = "gen_ai.latency.time_to_first_token"
 TOKENS = {
     "input": (names.INPUT_TOKENS, "gen_ai.usage.prompt_tokens"),
     "output": (names.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens"),
@@ -37,11 +40,17 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """A request as an engine tells of it. `keys`: what its sample may be known by, best first."""
+    """A request as an engine tells of it.
+
+    Attributes:
+        prefill_s: From the end of the queue to the first token.
+        keys: What its sample may be known by, best first.
+    """
 
     start_ns: int
     end_ns: int
     queue_s: float | None
+    prefill_s: float | None
     input_tokens: int | None
     output_tokens: int | None
     span_id: str
@@ -151,6 +160,11 @@ def read_request(fact: SpanFact) -> EngineRequest:
         start_ns=raw.ts_ns,
         end_ns=fact.end_ns,
         queue_s=get_float(values, QUEUE_S),
+        prefill_s=find_prefill(
+            get_float(values, PREFILL_S),
+            get_float(values, TTFT_S),
+            get_float(values, QUEUE_S),
+        ),
         input_tokens=_get_first(values, TOKENS["input"]),
         output_tokens=_get_first(values, TOKENS["output"]),
         span_id=raw.span_id,
@@ -161,6 +175,21 @@ def read_request(fact: SpanFact) -> EngineRequest:
             )
         ),
     )
+
+
+def find_prefill(
+    prefill_s: float | None, first_token_s: float | None, queue_s: float | None
+) -> float | None:
+    """Return the seconds before a request's first token without those in the queue.
+
+    Args:
+        prefill_s: As the engine measured them.
+        first_token_s: Else what passed from the arrival to the first token.
+        queue_s: The queue, which that holds.
+    """
+    if prefill_s is not None or first_token_s is None or queue_s is None:
+        return prefill_s
+    return max(0.0, first_token_s - queue_s)
 
 
 def list_request_keys(trace_id: str | None, request_id: str | None) -> Iterator[str]:
@@ -202,26 +231,32 @@ def _get_first(values: Values, keys: tuple[str, ...]) -> int | None:
 def _make_spans(request: EngineRequest, sample: TrajectoryRecord) -> Iterator[TrajectorySpan]:
     queued_ns = round((request.queue_s or 0.0) * _NS_PER_S)
     begun_ns = min(request.start_ns + max(0, queued_ns), request.end_ns)
-    if begun_ns > request.start_ns:
-        yield TrajectorySpan(
+
+    def make(kind: str, name: str, start_ns: int, end_ns: int, mark: str) -> TrajectorySpan:
+        return TrajectorySpan(
             sample.run_id,
             sample.attempt,
             sample.trajectory_id,
-            "queue",
-            "engine queue",
-            request.start_ns,
-            begun_ns,
-            f"{request.span_id}q",
+            kind,
+            name,
+            start_ns,
+            end_ns,
+            f"{request.span_id}{mark}",
         )
-    yield TrajectorySpan(
-        sample.run_id,
-        sample.attempt,
-        sample.trajectory_id,
-        "generate",
-        "engine",
-        begun_ns,
-        request.end_ns,
-        request.span_id,
-        input_tokens=request.input_tokens,
-        output_tokens=request.output_tokens,
+
+    if begun_ns > request.start_ns:
+        yield make("queue", "engine queue", request.start_ns, begun_ns, "q")
+    tokens = {"input_tokens": request.input_tokens, "output_tokens": request.output_tokens}
+    yield replace(make("generate", "engine", begun_ns, request.end_ns, ""), **tokens)
+    if request.prefill_s is None or request.prefill_s < 0:
+        return
+    # The two halves of that window, beside it: who sums up what was generated counts it once.
+    first_ns = min(begun_ns + round(request.prefill_s * _NS_PER_S), request.end_ns)
+    yield replace(
+        make("prefill", "engine", begun_ns, first_ns, "p"), input_tokens=request.input_tokens
     )
+    if first_ns < request.end_ns:
+        yield replace(
+            make("decode", "engine", first_ns, request.end_ns, "d"),
+            output_tokens=request.output_tokens,
+        )

@@ -50,6 +50,7 @@ def test_requests_of_an_engine_are_columns_and_found_by_their_samples() -> None:
             {
                 "gen_ai.request.id": f"chatcmpl-t{number}-0",
                 "gen_ai.latency.time_in_queue": 0.5,
+                "gen_ai.latency.time_to_first_token": 0.75,
                 "gen_ai.usage.prompt_tokens": 10 + number,
             },
             parent=b"\x07" * 8 if number else b"",
@@ -69,7 +70,7 @@ def test_requests_of_an_engine_are_columns_and_found_by_their_samples() -> None:
         normalizer.normalize("traces", otlp.traces((CONTROLLER, [sample])), otlp.at(9), records)
         found.append([repr(each) for each in (*records.trajectories, *records.trajectory_spans)])
     assert found[0] == found[1]
-    assert len(found[0]) == 3
+    assert len(found[0]) == 5
 
 
 def test_a_controller_s_batch_names_its_job_and_ends_its_steps() -> None:

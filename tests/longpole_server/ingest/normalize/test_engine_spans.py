@@ -97,6 +97,39 @@ def test_sglang_s_request_is_known_by_its_rid_and_named_without_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("latencies", "prefill_s"),
+    [
+        ({"gen_ai.latency.time_in_model_prefill": 0.25}, 0.25),
+        ({"gen_ai.latency.time_to_first_token": 0.75}, 0.25),
+        ({"gen_ai.latency.time_to_first_token": 0.2}, 0.0),
+        ({"gen_ai.latency.time_in_model_prefill": 99.0}, 1.5),
+    ],
+    ids=["measured", "first token", "first token before the queue's end", "longer than all"],
+)
+def test_generating_is_split_where_the_first_token_came(
+    latencies: dict[str, float], prefill_s: float
+) -> None:
+    feed = Feed()
+    feed.traces(ENGINE, [request("t1", "aa", **latencies)], at_s=4)
+    records = feed.traces(TRAINER, [sample("t1")], at_s=5)
+    first_s = 2.5 + prefill_s
+    decode = [("t1", "decode", first_s, 4.0, 7)] if first_s < 4 else []
+    assert parts(records) == [*LINKED, ("t1", "prefill", 2.5, first_s, None), *decode]
+    assert [part.input_tokens for part in records.trajectory_spans if part.kind == "prefill"] == [
+        11
+    ]
+    assert len({part.span_id for part in records.trajectory_spans}) == len(parts(records))
+
+
+def test_a_first_token_without_a_known_queue_splits_nothing() -> None:
+    feed = Feed()
+    named = {"gen_ai.request.id": "t1", "gen_ai.latency.time_to_first_token": 0.75}
+    feed.traces(ENGINE, [otlp.span("llm_request", 2, 4, named)], at_s=4)
+    records = feed.traces(TRAINER, [sample("t1")], at_s=5)
+    assert [part.kind for part in records.trajectory_spans] == ["generate"]
+
+
 def test_what_nobody_asks_for_stays_raw() -> None:
     feed = Feed()
     records = feed.traces(ENGINE, [request("other")], at_s=4)
