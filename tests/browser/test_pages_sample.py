@@ -48,7 +48,7 @@ def test_a_sample_says_where_its_time_went(page: Page, server: FakeServer) -> No
     expect(page.locator("#samplepage-summary")).to_contain_text("of 8 in its group")
     expect(page.locator("#samplepage-summary")).to_contain_text("paused")
     expect(page.locator("#samplepage-facts")).to_contain_text("policy version")
-    expect(page.locator("#samplepage-parts tbody tr")).to_have_count(11)
+    expect(page.locator("#samplepage-parts tbody tr")).to_have_count(13)
     expect(page).to_have_title(re.compile(f"sample {SAMPLE}"))
 
 

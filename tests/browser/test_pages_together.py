@@ -85,6 +85,16 @@ def test_one_crosshair_stands_on_every_chart(page: Page, server: FakeServer) -> 
         assert page.evaluate(IS_SHOWN.replace("WHICH", trace))
 
 
+def test_weight_syncs_are_marks_on_the_time_axis(page: Page, server: FakeServer) -> None:
+    open_run(page, server, "&axis=time")
+    for chart in ("run-shares", "run-throughput", "run-mfu", "run-gpus", "run-engines"):
+        marks = page.locator(f"#{chart} path.xtick.ticks").filter(visible=True)
+        expect(marks.nth(3)).to_be_attached()
+    signs = page.locator("#run-gpus .annotation", has_text="▴")
+    signs.last.hover()
+    expect(page.locator("#run-gpus .hovertext")).to_contain_text("weight sync")
+
+
 def test_health_is_shown_by_the_clock_too(page: Page, server: FakeServer) -> None:
     open_run(page, server, "&axis=time")
     kind = "document.querySelector('#run-health .js-plotly-plot')._fullLayout.xaxis.type"

@@ -1,4 +1,7 @@
-"""Moments of a run as thin lines through a chart; the sign above says what happened."""
+"""Moments of a run as thin lines through a chart; the sign above says what happened.
+
+What comes with every step or two, as weight syncs do, is a mark on the time axis instead.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +11,9 @@ from longpole_dashboards.theme import translucent
 
 # Room above a chart for signs.
 _SIGNS_PX = 18
+_MARK_PX = 7
+# As many marks are told apart; as many say what they are.
+MAX_MARKS, _MAX_SAID = 240, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +66,34 @@ def mark_moments(figure: Figure, moments: Sequence[Moment]) -> None:
             )
     if len(axes) == 1 and by_place:
         figure.update_layout(margin={"t": max(_SIGNS_PX, figure.margin_top_px)})
+
+
+def mark_time_axis(figure: Figure, moments: Sequence[Moment]) -> None:
+    """Draw a mark for every moment on the time axes of a figure; none where they are too many."""
+    if not moments or len(moments) > MAX_MARKS:
+        return
+    axes = [name for name in figure.layout if name.startswith("xaxis")]
+    marks = {
+        "tickmode": "array",
+        "tickvals": [moment.at for moment in moments],
+        "ticks": "inside",
+        "ticklen": _MARK_PX,
+        "tickwidth": 2,
+        "tickcolor": moments[-1].colour,
+    }
+    figure.update_layout(**{name: {"minor": marks} for name in axes})
+    if len(axes) != 1 or len(moments) > _MAX_SAID:
+        return
+    for moment in moments:
+        figure.add_annotation(
+            text=moment.sign,
+            hovertext=moment.words,
+            captureevents=True,
+            x=moment.at,
+            y=0,
+            yref="paper",
+            yanchor="bottom",
+            yshift=_MARK_PX - 2,
+            showarrow=False,
+            font={"size": 9, "color": moment.colour},
+        )

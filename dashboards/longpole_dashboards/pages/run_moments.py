@@ -1,12 +1,14 @@
 """What happened in a run that every chart of it marks: verdicts, alerts, attempts, checkpoints."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from longpole.conventions import stages
 from longpole_dashboards.components.alert_card import SEVERITY_SIGNS
 from longpole_dashboards.figures.moments import Moment
+from longpole_dashboards.formats import NS_PER_S, format_duration
 from longpole_dashboards.pages.run_reading import RunReading
-from longpole_dashboards.theme import ROLES, stage_label, verdict_colour
+from longpole_dashboards.theme import ROLES, stage_colour, stage_label, verdict_colour
 from longpole_dashboards.verdicts import verdict_badge
 from longpole_server.model.step import Step
 
@@ -70,6 +72,28 @@ def _checkpoints(reading: RunReading, axis: str) -> list[Moment]:
             ROLES[reading.view.theme].faint,
         )
         for step in saved
+    ]
+
+
+def list_syncs(reading: RunReading, steps: Sequence[Step]) -> list[Moment]:
+    """Return when the engines got new weights, as marks on a time axis."""
+    name = stages.UPDATE_WEIGHTS
+    words = f"{stage_label(name)} in step"
+    found = [
+        (step.step, start_ns, end_ns)
+        for step in steps
+        for stage in step.stages
+        if stage.stage == name
+        for start_ns, end_ns in stage.windows
+    ]
+    return [
+        Moment(
+            reading.view.zone.local(start_ns),
+            "▴",
+            f"{words} {step}, {format_duration((end_ns - start_ns) / NS_PER_S)}",
+            stage_colour(name),
+        )
+        for step, start_ns, end_ns in found
     ]
 
 

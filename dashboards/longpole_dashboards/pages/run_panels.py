@@ -22,6 +22,7 @@ from longpole_dashboards.components.now import now_card
 from longpole_dashboards.components.panel import age, legend
 from longpole_dashboards.figures.alert_marks import mark_alerts
 from longpole_dashboards.figures.bars import order_stages
+from longpole_dashboards.figures.moments import mark_time_axis
 from longpole_dashboards.figures.shares import stage_shares
 from longpole_dashboards.figures.template import message_figure, wrap
 from longpole_dashboards.formats import (
@@ -31,6 +32,7 @@ from longpole_dashboards.formats import (
 )
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.pages.compare_reading import last_and_first_steps
+from longpole_dashboards.pages.run_moments import list_syncs
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import stage_colour, stage_label
@@ -164,6 +166,8 @@ def _shares(reading: RunReading) -> tuple[object, ...]:
         zone=view.zone,
         theme=view.theme,
     )
+    if axis == "time":
+        mark_time_axis(figure, list_syncs(reading, steps))
     return reading.revise(figure, unit), _stage_legend(reading.closed)
 
 

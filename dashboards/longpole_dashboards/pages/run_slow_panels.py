@@ -16,11 +16,11 @@ from longpole_dashboards.figures.engines import engine_lanes
 from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.gpus import HEAT_FIELDS, gpu_heatmap
 from longpole_dashboards.figures.health import health
-from longpole_dashboards.figures.moments import mark_moments
+from longpole_dashboards.figures.moments import Moment, mark_moments, mark_time_axis
 from longpole_dashboards.figures.template import message_figure
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.pages.gpu_heat import heat_words, lane_choices
-from longpole_dashboards.pages.run_moments import list_moments
+from longpole_dashboards.pages.run_moments import list_moments, list_syncs
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.gpu import GpuHeatmap
@@ -61,6 +61,7 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
         return figure, {"display": "none"}, words, "", choices
     _map_steps(figure, steps, reading)
     mark_moments(figure, list_moments(reading, "time"))
+    mark_time_axis(figure, _syncs_in(reading, steps))
     return *fit_height(figure), words, _hardware(heatmap), choices
 
 
@@ -85,6 +86,7 @@ def _engines(reading: RunReading) -> tuple[object, ...]:
         )  # fmt: skip
     view = reading.view
     figure = engine_lanes(lanes, reading.span_ns, zone=view.zone, theme=view.theme)
+    mark_time_axis(figure, _syncs_in(reading, _steps_in(reading, reading.span_ns[0])))
     figure.update_layout(uirevision=f"{reading.span_ns}", meta={"axis": "time"})
     return *fit_height(figure), None
 
@@ -97,6 +99,15 @@ def _steps_in(reading: RunReading, start_ns: int) -> Sequence[Step]:
     newest = reading.run.last_step
     is_zoomed = reading.window.is_chosen
     return reading.list_steps(None if is_zoomed or newest is None else max(0, newest - 200))
+
+
+def _syncs_in(reading: RunReading, steps: Sequence[Step]) -> list[Moment]:
+    """Return the weight syncs of the shown time."""
+    start_ns, end_ns = reading.span_ns
+    shown = [
+        step for step in steps if step.start_ns < end_ns and (step.end_ns or end_ns) > start_ns
+    ]
+    return list_syncs(reading, shown)
 
 
 def _hardware(heatmap: GpuHeatmap) -> str:
@@ -134,6 +145,8 @@ def _health(reading: RunReading) -> tuple[object, ...]:
         }
     figure = health(series, axis=reading.axis, zone=reading.view.zone, theme=reading.view.theme)
     mark_moments(figure, list_moments(reading, reading.axis, with_checkpoints=False))
+    if reading.axis == "time":
+        mark_time_axis(figure, list_syncs(reading, reading.drawn))
     return (reading.revise(figure),)
 
 

@@ -14,7 +14,7 @@ from longpole_dashboards.components.verdict import (
     next_looks,
     verdict_card,
 )
-from longpole_dashboards.figures.moments import mark_moments
+from longpole_dashboards.figures.moments import mark_moments, mark_time_axis
 from longpole_dashboards.figures.series import (
     MFU_SERIES,
     mfu,
@@ -24,7 +24,7 @@ from longpole_dashboards.figures.series import (
 from longpole_dashboards.formats import (
     format_ratio,
 )
-from longpole_dashboards.pages.run_moments import list_moments
+from longpole_dashboards.pages.run_moments import list_moments, list_syncs
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.pages.run_tiles import render_tiles
 from longpole_dashboards.refresh import Panel, PanelGroup
@@ -50,6 +50,8 @@ def _throughput(reading: RunReading) -> tuple[object, ...]:
     for figure in figures:
         if figure.data:
             mark_moments(figure, list_moments(reading, axis))
+            if axis == "time":
+                mark_time_axis(figure, list_syncs(reading, reading.drawn))
     return (*(reading.revise(figure) for figure in figures), _mfu_legend(reading))
 
 
