@@ -40,7 +40,7 @@
     h(
       "a",
       { className: "lp-cell-run", href: data.href, onClick: (event) => follow(event, data.href) },
-      h("b", null, data.name),
+      h("b", { title: data.name }, data.name),
       h("span", null, data.about),
       /* Its own column lies beyond the edge of a phone. */
       h("span", { className: "lp-cell-waits" }, data.waits)

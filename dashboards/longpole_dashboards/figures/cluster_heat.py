@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from longpole_dashboards.figures.figure import Figure
-from longpole_dashboards.figures.gpus import MAX_LANES, arrange, heat_trace, lane_axis
+from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES, arrange, heat_trace, lane_axis
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import NS_PER_MS, Zone
 from longpole_dashboards.glossary import not_reported
-from longpole_dashboards.theme import ThemeName
+from longpole_dashboards.theme import ROLES, ThemeName
 from longpole_server.model.gpu import GpuHeatmap
 
 _LANE_PX, _MAX_PX, _MARGIN_PX = 8.0, 420.0, (4, 24)
@@ -73,6 +73,16 @@ def cluster_heat(
         },
         yaxis=lane_axis(rows),
     )
+    if not np.isfinite(heatmap.values).any():
+        figure.add_annotation(
+            text=f"No GPU reported its {FIELD_LABELS[heatmap.field]} in this time",
+            xref="paper",
+            yref="paper",
+            x=0.5,
+            y=0.5,
+            showarrow=False,
+            font={"size": 12, "color": ROLES[theme].faint},
+        )
     return figure
 
 

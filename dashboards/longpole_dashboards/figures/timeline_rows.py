@@ -27,6 +27,8 @@ from longpole_server.service import StepDetail
 
 SLOWEST_LANES = 16
 TAIL_SHARE = 0.95
+# What a character takes of the axis on a page of 1,280 px, and those of `1234 GPU·s`.
+_CHARACTER, _GAP_CHARACTERS = 0.0062, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def draw_stages(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) ->
                 width=1,
                 yaxis=yaxis,
                 name=label,
-                text=[label if s > length_s * 0.05 else "" for s in seconds],
+                text=[fit_label(label, s / length_s) if length_s else "" for s in seconds],
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,
@@ -241,6 +243,15 @@ def _sample_details(t: Trajectory) -> list[str]:
     return [t.trajectory_id, duration, tokens, "sample"]
 
 
+def fit_label(label: str, of_axis: float) -> str:
+    """Return a stage's name in one line or two, as a part of the axis has room, or none."""
+    lines = label, label.replace(" ", "<br>", 1)
+    for text in lines:
+        if of_axis > _CHARACTER * max(map(len, text.split("<br>"))):
+            return text
+    return ""
+
+
 def draw_gaps(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw where GPUs stood idle, with their GPU-seconds."""
     roles = ROLES[theme]
@@ -252,9 +263,11 @@ def draw_gaps(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> d
             width=1,
             yaxis=yaxis,
             text=[f"{gap.gpu_seconds:.0f} GPU·s" for gap in gaps],
-            textposition="outside",
+            textposition=_place_gap_labels(view),
+            constraintext="none",
             cliponaxis=False,
-            textfont={"size": 10, "color": roles.bad},
+            insidetextfont={"size": 10, "color": "#10141a"},
+            outsidetextfont={"size": 10, "color": roles.bad},
             customdata=[
                 [gap.gpu_count, f"{gap.gpu_seconds:.0f}", stage_label(gap.stage)] for gap in gaps
             ],
@@ -266,6 +279,18 @@ def draw_gaps(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> d
         )
     )
     return _one_row("idle GPUs")
+
+
+def _place_gap_labels(view: StepView) -> list[str]:
+    """Return where each gap says its GPU-seconds: in it, beside it, or nowhere but on hover."""
+    room_ns = _CHARACTER * _GAP_CHARACTERS * (view.end_ns - view.step.start_ns)
+    gaps = view.detail.gaps
+    places = list[str]()
+    for gap in gaps:
+        taken = any(gap.end_ns - 1 <= other.start_ns < gap.end_ns + room_ns for other in gaps)
+        is_long = gap.end_ns - gap.start_ns > room_ns
+        places.append("inside" if is_long else "none" if taken else "outside")
+    return places
 
 
 def _one_row(label: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def nodes_grid() -> Component:
                 "headerName": "Agent heard",
                 "headerTooltip": "Time since anything came from the node",
                 "cellRenderer": "LongpoleSeen",
-                "width": 106,
+                "width": 118,
             },
             {"field": "gpus", "headerName": "GPUs", "width": 60} | _NUMBER,
             _text("used", "GPU use", 82, "Mean utilisation of its GPUs over the last minute"),

@@ -66,10 +66,10 @@ def layout(query: Query) -> Component:
             html.Div(id="run-tiles", style={"--wait": "76px"}, className="lp-wait lp-tiles"),
             html.Div([_shares(query), _evidence()], className="lp-row lp-row-wide"),
             html.Div([_throughput(), _mfu()], className="lp-row lp-row-wide"),
-            run_energy.energy_row(),
             _gpus(query),
             _engines(),
             _health(),
+            run_energy.energy_row(),
             _decisions(),
         ],
         className="lp-page",
@@ -136,7 +136,10 @@ def _gpus(query: Query) -> Component:
     return panel(
         "GPUs",
         html.Div([graph("run-gpus", 300), html.Div(id="run-gpus-absent")], id="run-gpus-body"),
-        hint="One row a GPU, grouped by node and role. Empty cells: nothing was measured.",
+        hint=(
+            "One row a GPU, grouped by node and role. Empty cells: nothing was measured. "
+            "Marks on the time axis: weight syncs."
+        ),
         aside=[
             html.Span(id="run-gpus-aside"),
             html.Span("drag on any chart to zoom all, double-click for live"),

@@ -64,16 +64,16 @@ def runs_grid() -> Component:
                 "headerName": "Run",
                 "cellRenderer": "LongpoleRun",
                 "flex": 2,
-                "minWidth": 170,
+                "minWidth": 190,
             },
-            {"field": "state", "cellRenderer": "LongpoleState", "width": 92},
-            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 156},
+            {"field": "state", "cellRenderer": "LongpoleState", "width": 88},
+            {"field": "step", "cellRenderer": "LongpoleOpenStep", "width": 136},
             {
                 "field": "ended_ms",
                 "headerName": "Last step",
                 "headerTooltip": "Time since the newest step ended",
                 "cellRenderer": "LongpoleAge",
-                "width": 92,
+                "width": 88,
             }
             | number,
             {
@@ -89,7 +89,7 @@ def runs_grid() -> Component:
                 "headerName": "Tokens/s/GPU",
                 "headerTooltip": DEFINITIONS["throughput"],
                 "cellRenderer": "LongpoleSpark",
-                "width": 140,
+                "width": 128,
             }
             | number,
             {
@@ -97,7 +97,7 @@ def runs_grid() -> Component:
                 "headerName": "MFU",
                 "headerTooltip": DEFINITIONS["mfu_step"],
                 "cellRenderer": "LongpoleText",
-                "width": 62,
+                "width": 58,
             }
             | number,
             {
@@ -105,7 +105,7 @@ def runs_grid() -> Component:
                 "headerName": "Waits for",
                 "cellRenderer": "LongpoleVerdict",
                 "flex": 1,
-                "minWidth": 150,
+                "minWidth": 132,
             },
             {
                 "field": "alerts",
@@ -118,7 +118,7 @@ def runs_grid() -> Component:
                 "field": "staleness",
                 "headerTooltip": DEFINITIONS["staleness"],
                 "cellRenderer": "LongpoleText",
-                "width": 80,
+                "width": 78,
             }
             | number,
             {"field": "gpus", "headerName": "GPUs", "cellRenderer": "LongpoleText", "width": 60}
@@ -127,7 +127,7 @@ def runs_grid() -> Component:
                 "field": "started_ms",
                 "headerName": "Started",
                 "cellRenderer": "LongpoleMoment",
-                "width": 106,
+                "width": 102,
             }
             | number,
         ],

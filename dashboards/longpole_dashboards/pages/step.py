@@ -103,8 +103,8 @@ def _samples(query: Query) -> Component:
     grid = dag.AgGrid(
         id="step-samples",
         columnDefs=[
-            {"field": "id", "headerName": "Sample", "width": 132, "cellRenderer": "LongpoleSample"},
-            {"field": "duration", "headerName": "Time", "width": 84, "cellRenderer": "LongpoleText"}
+            {"field": "id", "headerName": "Sample", "width": 128, "cellRenderer": "LongpoleSample"},
+            {"field": "duration", "headerName": "Time", "width": 70, "cellRenderer": "LongpoleText"}
             | number,
             {
                 "field": "parts",
@@ -113,21 +113,21 @@ def _samples(query: Query) -> Component:
                 "cellDataType": False,
                 "sortable": False,
                 "flex": 1,
-                "minWidth": 150,
+                "minWidth": 120,
             },
             {
                 "field": "tokens",
                 "headerName": "Tokens out",
-                "width": 96,
+                "width": 90,
                 "cellRenderer": "LongpoleText",
             }
             | number,
-            {"field": "turns", "width": 68, "cellRenderer": "LongpoleText"} | number,
-            {"field": "tool", "headerName": "Tool", "width": 78, "cellRenderer": "LongpoleText"}
+            {"field": "turns", "width": 60, "cellRenderer": "LongpoleText"} | number,
+            {"field": "tool", "headerName": "Tool", "width": 68, "cellRenderer": "LongpoleText"}
             | number,
-            {"field": "reward", "width": 78, "cellRenderer": "LongpoleText"} | number,
-            {"field": "status", "width": 92},
-            {"field": "replica", "width": 96},
+            {"field": "reward", "width": 70, "cellRenderer": "LongpoleText"} | number,
+            {"field": "status", "width": 88},
+            {"field": "replica", "width": 86},
         ],
         rowData=None,
         getRowId="params.data.id",
@@ -168,7 +168,7 @@ def _samples(query: Query) -> Component:
 
 def _spread(query: Query) -> Component:
     return panel(
-        "Spread of the samples",
+        "Spread",
         [graph("step-spread-figure", 190), html.Div(id="step-partial")],
         hint="Shaded: the slowest 5 %.",
         controls=(

@@ -57,3 +57,10 @@ def test_without_gpus_their_source_is_named() -> None:
     empty = GpuHeatmap("utilization_ratio", (), 0, S, np.empty((0, 4), np.float32))
     figure: Any = check_figure(cluster_heat(empty, (0, 4 * S), zone=Zone(), theme="dark"))
     assert "agent" in figure.layout.annotations[0].text
+
+
+def test_a_time_of_which_nobody_reported_says_so() -> None:
+    found = make_heatmap(2)
+    found.values[:] = np.nan
+    figure: Any = check_figure(cluster_heat(found, (0, 4 * S), zone=Zone(), theme="dark"))
+    assert "No GPU reported its utilisation" in figure.layout.annotations[0].text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from longpole_dashboards.figures.timeline import step_timeline
-from longpole_dashboards.figures.timeline_rows import SLOWEST_LANES, StepView
+from longpole_dashboards.figures.timeline_rows import SLOWEST_LANES, StepView, fit_label
 from longpole_server.model.step import StageLane
 from longpole_server.model.trajectory import Trajectory
 from support.dashboard_fake_service import BARE_RUN, LIVE_RUN, FakeService
@@ -94,6 +94,30 @@ def test_idle_gaps_say_their_gpu_seconds() -> None:
     figure = draw(view)
     gaps = next(t for t in figure.data if t.text and "GPU·s" in str(t.text[0]))
     assert list(gaps.text) == [f"{gap.gpu_seconds:.0f} GPU·s" for gap in view.detail.gaps]
+
+
+def test_gpu_seconds_of_gaps_side_by_side_do_not_lie_on_each_other() -> None:
+    view = make_view()
+    begin, length = view.step.start_ns, view.end_ns - view.step.start_ns
+    ends = [(0.1, 0.5), (0.5, 0.51), (0.52, 0.53), (0.8, 0.81)]
+    gaps = [
+        replace(
+            view.detail.gaps[0],
+            start_ns=begin + int(start * length),
+            end_ns=begin + int(end * length),
+        )
+        for start, end in ends
+    ]
+    figure = draw(replace(view, detail=replace(view.detail, gaps=tuple(gaps))))
+    drawn = next(t for t in figure.data if t.text and "GPU·s" in str(t.text[0]))
+    assert list(drawn.textposition) == ["inside", "none", "outside", "outside"]
+
+
+def test_a_stage_is_named_in_two_lines_where_one_has_no_room() -> None:
+    assert fit_label("update weights", 0.2) == "update weights"
+    assert fit_label("update weights", 0.06) == "update<br>weights"
+    assert fit_label("update weights", 0.03) == ""
+    assert fit_label("ref", 0.03) == "ref"
 
 
 def test_rows_without_data_are_left_out() -> None:
