@@ -136,6 +136,7 @@ class Agent:
                 await self._listen()
             if not self._config.no_scrape:
                 self._targets.start()
+                self._scraping.start()
             self._sampler.start()
             _log.info("%s", self._describe_start())
             await stop.wait()

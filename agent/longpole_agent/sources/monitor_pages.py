@@ -1,7 +1,9 @@
 """RL-Insight's page of a trainer: gauges that hold the last value of every metric, and no times.
 
 A step's metrics are set one after another, so a page may show two steps at once. It is read until
-it stands still; then all of it belongs to the step that one of its gauges names.
+it stands still; then all of it belongs to the step that one of its gauges names. A page that ends
+with its trainer before that may have been cut off in the middle: if it names another step than
+before, what has changed is that step's, and the rest tells nothing.
 """
 
 import time
@@ -17,7 +19,7 @@ from longpole.conventions.attributes import (
     SYSTEM,
 )
 from longpole_agent.sources.exposition import Sample, read_page
-from longpole_agent.sources.pages import FetchPage
+from longpole_agent.sources.pages import FetchPage, PageGoneError
 from longpole_agent.sources.source import Attributes, Point
 
 _SETTLE_S = 0.2
@@ -61,21 +63,25 @@ class MonitorPage:
             ts_ns: The points' time.
 
         Raises:
-            PageError: It cannot be had.
+            PageError: It cannot be had, not once.
         """
-        samples = self._read_once(address)
+        samples, is_gone = self._read_once(address), False
         for _ in range(_MAX_ROUNDS):
             if samples == self._last:
                 break
             self._last = samples
             self._pause(_SETTLE_S)
-            samples = self._read_once(address)
+            try:
+                samples = self._read_once(address)
+            except PageGoneError:
+                is_gone = True
+                break
         else:
             # It never stands still; the next visit may be luckier.
             return []
         points: list[Point] = []
         for identity, values in self._group(samples).items():
-            points += self._take_step(identity, values, ts_ns)
+            points += self._take_step(identity, values, ts_ns, is_gone)
         return points
 
     def _read_once(self, address: str) -> list[Sample]:
@@ -98,7 +104,7 @@ class MonitorPage:
         return grouped
 
     def _take_step(
-        self, identity: Attributes, values: Mapping[str, float], ts_ns: int
+        self, identity: Attributes, values: Mapping[str, float], ts_ns: int, is_gone: bool
     ) -> list[Point]:
         step = _find_step(values)
         seen = self._seen.setdefault(identity, _Seen())
@@ -106,6 +112,8 @@ class MonitorPage:
         if step is None or (step == seen.step and not changed):
             return []
         is_new = step != seen.step
+        if is_gone and not is_new:
+            return []
         if is_new and seen.step is not None and step > seen.step + 1:
             self.num_missed_steps += step - seen.step - 1
         self._seen[identity] = _Seen(step, values)
@@ -125,7 +133,7 @@ class MonitorPage:
                 resource,
             )
             for name, value in values.items()
-            if name in changed or (is_new and not name.startswith(_OCCASIONAL))
+            if name in changed or (is_new and not is_gone and not name.startswith(_OCCASIONAL))
         ]
 
 

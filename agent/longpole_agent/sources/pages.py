@@ -20,11 +20,16 @@ class PageError(Exception):
     """A page that could not be had; the text says why."""
 
 
+class PageGoneError(PageError):
+    """Nobody serves the page any more, or somebody stopped in the middle of it."""
+
+
 class FetchPage(Protocol):
     """Returns the text of the page at `http://TARGET/metrics`.
 
     Raises:
         PageError: It cannot be had.
+        PageGoneError: Nobody serves it.
     """
 
     def __call__(self, target: str) -> str:
@@ -63,6 +68,9 @@ class HttpPages:
             return self._read(connection, response, deadline_s).decode("utf-8", "replace")
         except TimeoutError as error:
             raise PageError(f"no answer within {self._timeout_s:g} s") from error
+        except (ConnectionError, http.client.IncompleteRead) as error:
+            # The latter where a page comes in chunks.
+            raise PageGoneError(getattr(error, "strerror", None) or str(error)) from error
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise PageError(getattr(error, "strerror", None) or str(error) or "no page") from error
         finally:
@@ -85,6 +93,8 @@ class HttpPages:
                 raise PageError(f"no whole page within {self._timeout_s:g} s")
             if connection.sock is not None:
                 connection.sock.settimeout(left_s)
+        if response.length:
+            raise PageGoneError(f"the page was cut off {response.length} bytes before its end")
         return bytes(body)
 
 

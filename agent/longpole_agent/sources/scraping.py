@@ -24,6 +24,10 @@ _FAILURES_BEFORE_BACKOFF = 3
 _PREFIX = "longpole.agent.scrape."
 _JOB_AGE_NS = 60_000_000_000
 _LAST_LOOK_S = 1.5
+# A page ends with its trainer, often within a second of the last step.
+_WATCH_S = 0.2
+# Visits of a page that no tick has taken yet.
+_MAX_VISITS = 10
 
 
 class ListTargets(Protocol):
@@ -50,6 +54,10 @@ class _Page:
     is_alive: bool = False
     # Held while the page is read.
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_trainer(self) -> bool:
+        return self.target.job == rl_insight.TRAINER_JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,8 @@ class ScrapeSource:
         listing: What to scrape.
         fetch: Fetches a page.
         peers: Finds the job of a page that names none.
-        interval_s: Time between visits of an engine's page. Trainers' pages are visited every tick.
+        interval_s: Time between visits of an engine's page. Trainers' pages are visited every tick,
+            and several times between two of them once `start` has been called.
         host_name: This node.
         patience_s: How long a tick waits for the pages it asked for; later ones are kept for the
             next tick.
@@ -121,6 +130,12 @@ class ScrapeSource:
         # Held while visits begin: a tick, and the receiver on behalf of a trainer that ends.
         self._lock = threading.Lock()
         self._now_ns = now_ns
+        self._is_closing = threading.Event()
+        self._watch = threading.Thread(target=self._watch_trainers, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Look at the trainers' pages between the ticks as well."""
+        self._watch.start()
 
     def sample(self, ts_ns: int) -> Sequence[Point]:
         """Return the points of the pages that answered since the last tick."""
@@ -143,6 +158,9 @@ class ScrapeSource:
 
     def close(self) -> None:
         """Stop; pages under way are left behind."""
+        self._is_closing.set()
+        if self._watch.ident is not None:
+            self._watch.join()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def describe(self) -> dict[str, Any]:
@@ -154,9 +172,7 @@ class ScrapeSource:
     def find_lone_job(self) -> str:
         """Return the job of the only live trainer page, "" if there are none or several."""
         jobs = {
-            page.job
-            for page in list(self._pages.values())
-            if page.target.job == rl_insight.TRAINER_JOB and page.is_alive
+            page.job for page in list(self._pages.values()) if page.is_trainer and page.is_alive
         }
         return jobs.pop() if len(jobs) == 1 else ""
 
@@ -169,13 +185,24 @@ class ScrapeSource:
         pages = [
             page
             for page in list(self._pages.values())
-            if page.target.job == rl_insight.TRAINER_JOB and page.is_alive and page.job == job
+            if page.is_trainer and page.is_alive and page.job == job
         ]
         visits = [self._pool.submit(self._read, page, self._now_ns()) for page in pages]
         with self._lock:
             for page, visit in zip(pages, visits, strict=True):
                 page.visits.append(visit)
         wait(visits, timeout_s)
+
+    def look_at_trainers(self) -> None:
+        """Begin a visit of each live trainer's page; its points go with the next tick."""
+        with self._lock:
+            for page in list(self._pages.values()):
+                if page.is_alive and page.is_trainer and _may_visit_again(page.visits):
+                    page.visits.append(self._pool.submit(self._read, page, self._now_ns()))
+
+    def _watch_trainers(self) -> None:
+        while not self._is_closing.wait(_WATCH_S):
+            self.look_at_trainers()
 
     def _adopt_targets(self) -> None:
         wanted = {(each.job, each.address): each for each in self._listing.targets}
@@ -194,7 +221,7 @@ class ScrapeSource:
 
     def _try_read(self, page: _Page, ts_ns: int) -> _Visit:
         try:
-            if page.target.job == rl_insight.TRAINER_JOB:
+            if page.is_trainer:
                 points = page.monitor.read(page.target.address, ts_ns)
                 job = self._find_job(page, ts_ns)
                 return _Visit([_with_job(point, job) for point in points], page.monitor.num_skipped)
@@ -229,8 +256,7 @@ class ScrapeSource:
         page.error = visit.error
         page.is_alive = not visit.error
         counters = self.counters
-        is_trainer = page.target.job == rl_insight.TRAINER_JOB
-        interval_ns = 0 if is_trainer else self._interval_ns
+        interval_ns = 0 if page.is_trainer else self._interval_ns
         if visit.error:
             counters.failed += 1
             page.num_failures += 1
@@ -260,6 +286,17 @@ class ScrapeSource:
         return [
             Point(_PREFIX + name, unit, "counter", ts_ns, value) for name, unit, value in totals
         ]
+
+
+def _may_visit_again(visits: "Sequence[Future[_Visit]]") -> bool:
+    """Whether the visits that no tick has taken yet are over, few, and went well."""
+    if not visits:
+        return True
+    return (
+        len(visits) < _MAX_VISITS
+        and all(visit.done() for visit in visits)
+        and not any(visit.result().error for visit in visits)
+    )
 
 
 def _with_job(point: Point, job: str) -> Point:

@@ -1,6 +1,9 @@
 from collections.abc import Sequence
 
+import pytest
+
 from longpole_agent.sources.monitor_pages import MonitorPage
+from longpole_agent.sources.pages import PageError, PageGoneError
 from longpole_agent.sources.source import Point
 
 LABELS = '{experiment_name="ppo",project="proj"}'
@@ -10,11 +13,13 @@ class Page:
     """A page whose text the test sets; each pause moves on to the next of `later`."""
 
     def __init__(self) -> None:
-        self.text = ""
-        self.later: list[str] = []
+        self.text: str | PageError = ""
+        self.later: list[str | PageError] = []
         self.page = MonitorPage(self._fetch, self._pause)
 
     def _fetch(self, target: str) -> str:
+        if isinstance(self.text, PageError):
+            raise self.text
         return self.text
 
     def _pause(self, _: float) -> None:
@@ -72,6 +77,38 @@ def test_a_page_that_never_stands_still_tells_nothing() -> None:
     page.text = show(training_global_step=1)
     page.later = [show(training_global_step=1, x=value) for value in range(50)]
     assert page.read() == {}
+
+
+def test_a_trainer_that_ends_while_its_page_is_read_leaves_its_last_step() -> None:
+    """What stands there unchanged may be the step's before: the page may have been cut off."""
+    page = Page()
+    page.text = show(training_global_step=1, timing_s_gen=1.0, actor_lr=1e-6)
+    page.read()
+    page.text = show(training_global_step=2, timing_s_gen=2.0, actor_lr=1e-6)
+    page.later = [PageGoneError("Connection refused")]
+    assert page.read() == {"training/global_step": (2, 2.0), "timing_s/gen": (2, 2.0)}
+    with pytest.raises(PageGoneError):
+        page.read()
+
+
+def test_what_a_dying_trainer_set_before_its_step_is_no_earlier_step_s() -> None:
+    page = Page()
+    page.text = show(training_global_step=1, timing_s_gen=1.0)
+    page.read()
+    page.text = show(training_global_step=1, timing_s_gen=2.0)
+    page.later = [PageGoneError("Connection refused")]
+    assert page.read() == {}
+
+
+def test_a_page_that_is_late_for_once_is_read_again_later() -> None:
+    """It may have been in the middle of a step."""
+    page = Page()
+    page.text = show(training_global_step=2, timing_s_gen=1.0)
+    page.later = [PageError("no answer within 2 s")]
+    with pytest.raises(PageError):
+        page.read()
+    page.text = show(training_global_step=2, timing_s_gen=2.0)
+    assert page.read() == {"training/global_step": (2, 2.0), "timing_s/gen": (2, 2.0)}
 
 
 def test_what_an_earlier_step_left_behind_is_not_the_new_one_s() -> None:

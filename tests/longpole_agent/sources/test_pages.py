@@ -4,7 +4,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from longpole_agent.sources.pages import HttpPages, PageError
+from longpole_agent.sources.pages import HttpPages, PageError, PageGoneError
 
 PATIENCE_S = 60.0
 
@@ -14,6 +14,8 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         assert isinstance(server, PageServer)
         self.send_response(server.status)
+        if server.length is not None:
+            self.send_header("Content-Length", str(server.length))
         self.end_headers()
         if server.hangs is not None:
             self.wfile.write(b"vllm:x")
@@ -30,6 +32,7 @@ class PageServer(ThreadingHTTPServer):
     status = 200
     page = b"vllm:x 1\n"
     hangs: threading.Event | None = None
+    length: int | None = None
 
     @property
     def target(self) -> str:
@@ -59,6 +62,12 @@ def test_a_page_has_a_size(server: PageServer) -> None:
         HttpPages(PATIENCE_S, max_bytes=1000)(server.target)
 
 
+def test_a_page_that_ends_before_its_end_is_none(server: PageServer) -> None:
+    server.length = 100
+    with pytest.raises(PageGoneError, match="cut off"):
+        HttpPages(PATIENCE_S)(server.target)
+
+
 def test_only_success_is_a_page(server: PageServer) -> None:
     server.status = 404
     with pytest.raises(PageError, match="404"):
@@ -71,9 +80,12 @@ def test_a_page_that_never_ends_is_left(server: PageServer) -> None:
         HttpPages(timeout_s=0.2)(server.target)
 
 
-@pytest.mark.parametrize("target", ["127.0.0.1:1", "no.such.host.invalid:80"])
-def test_nobody_there(target: str) -> None:
-    with pytest.raises(PageError):
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [("127.0.0.1:1", PageGoneError), ("no.such.host.invalid:80", PageError)],
+)
+def test_nobody_there(target: str, error: type[PageError]) -> None:
+    with pytest.raises(error):
         HttpPages(timeout_s=2.0)(target)
 
 

@@ -114,6 +114,46 @@ def test_a_trainer_that_ends_is_looked_at_once_more() -> None:
     node.source.close()
 
 
+def test_a_step_right_before_a_trainer_s_end_is_seen_between_two_ticks() -> None:
+    node = Node(ENGINE, TRAINER)
+    node.answers = {"h:1": lambda: "vllm:x 1", "h:2": lambda: show_step(1)}
+    node.sample(1)
+    node.answers["h:2"] = lambda: show_step(2)
+    node.source.look_at_trainers()
+    wait_until(lambda: node.num_read["h:2"] == 4)
+    node.answers["h:2"] = refuse
+    for _ in range(50):
+        node.source.look_at_trainers()
+    # An engine's page outlives every step, and what has failed waits for its tick.
+    assert node.num_read["h:1"] == 1
+    assert node.num_read["h:2"] <= 5
+    assert [(point.value, point.ts_ns) for point in node.sample(2)] == [(2.0, 99 * S)]
+    assert node.source.describe()["failed"] <= 1
+    node.source.close()
+
+
+def test_pages_are_looked_at_between_ticks_once_it_is_started() -> None:
+    node = Node(TRAINER)
+    node.answers["h:2"] = lambda: show_step(1)
+    node.sample(1)
+    seen = node.num_read["h:2"]
+    node.source.start()
+    wait_until(lambda: node.num_read["h:2"] > seen)
+    node.source.close()
+    assert node.source.describe()["pages"] == 1
+
+
+def test_visits_that_nobody_takes_come_to_an_end() -> None:
+    node = Node(TRAINER)
+    node.answers["h:2"] = lambda: show_step(1)
+    node.sample(1)
+    wait_until(lambda: node.source.look_at_trainers() or node.num_read["h:2"] >= 12)
+    for _ in range(20):
+        node.source.look_at_trainers()
+    assert node.num_read["h:2"] == 12
+    node.source.close()
+
+
 def test_of_two_trainers_none_is_the_only_one() -> None:
     node = Node(TRAINER, Target("trainer_metrics", "h:4"))
     node.answers = {"h:2": lambda: show_step(1), "h:4": lambda: show_step(5)}
