@@ -3,8 +3,9 @@
 Everything passes through the engines' own series as a scraper sees them; detectors get no shortcut.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,6 +123,15 @@ def make_step(run: EngineRun, index: int) -> Step:
     )
 
 
+class _Scrape(NamedTuple):
+    ts_ns: int
+    running: float
+    used: float
+    tokens: float
+    preempted: float
+    is_asleep: bool
+
+
 class _Life:
     """One replica: its counters go on from step to step."""
 
@@ -162,7 +172,9 @@ class _Life:
         # The last samples of a step end somewhere before its gen stage does.
         gen_end = 0.6 * rng.uniform(0.93, 0.995)
         frozen: tuple[float, float] | None = None
-        found: dict[str, tuple[list[int], list[float]]] = {}
+        kept = 0.0 if plan.gives_way else plan.floor(index)
+        over = max(0.0, kept + peak - 0.97)
+        seen: list[_Scrape] = []
         phase = rng.uniform(0, run.scrape_s)
         for count in range(int(run.step_s / run.scrape_s)):
             at_s = phase + count * run.scrape_s
@@ -174,9 +186,8 @@ class _Life:
             used = min(1.0, floor + (peak * left if is_busy else 0.0))
             if is_busy:
                 self._tokens += rate * left * run.scrape_s * rng.uniform(0.9, 1.1)
-                kept = 0.0 if plan.gives_way else plan.floor(index)
-                over = max(0.0, kept + peak - 0.97)
-                self._preempted += float(rng.poisson(60 * over * run.scrape_s / 5))
+                if over:
+                    self._preempted += float(rng.poisson(60 * over * run.scrape_s / 5))
             elif plan.straggler(index):
                 running, used = 1.0, min(1.0, floor + 0.01)
                 self._tokens += 40.0 * run.scrape_s
@@ -188,40 +199,41 @@ class _Life:
                 frozen = frozen or (running, used)
                 running, used = frozen
             is_asleep = run.says_sleep and is_away
-            values = self._page(
-                running, used, float(pool), plan.evictable(index), is_asleep=is_asleep
-            )
-            for name, value in values.items():
-                times, numbers = found.setdefault(name, ([], []))
-                times.append(ts_ns)
-                numbers.append(value)
-        return found
+            seen.append(_Scrape(ts_ns, running, used, self._tokens, self._preempted, is_asleep))
+        page = self._page(seen, float(pool), plan.evictable(index))
+        times = [each.ts_ns for each in seen]
+        return {name: (times, values) for name, values in page.items()} if seen else {}
 
     def _page(
-        self, running: float, used: float, pool: float, evictable: float, *, is_asleep: bool
-    ) -> dict[str, float]:
+        self, seen: Sequence[_Scrape], pool: float, evictable: float
+    ) -> dict[str, list[float]]:
+        """Return the series of the scrapes of a step, as the engine's page names them."""
+        running, used = [each.running for each in seen], [each.used for each in seen]
+        tokens, preempted = [each.tokens for each in seen], [each.preempted for each in seen]
+        none, one = [0.0] * len(seen), [1.0] * len(seen)
         if self._run.engine == "sglang":
             return {
                 "sglang:num_running_reqs": running,
-                "sglang:num_queue_reqs": 0.0,
-                "sglang:num_used_tokens": round(used * pool),
-                "sglang:token_usage": min(1.0, used + evictable),
-                "sglang:max_total_num_tokens": pool,
-                'sglang:realtime_tokens_total{mode="decode"}': self._tokens,
-                "sglang:num_retracted_requests_total": self._preempted,
+                "sglang:num_queue_reqs": none,
+                "sglang:num_used_tokens": [round(each * pool) for each in used],
+                "sglang:token_usage": [min(1.0, each + evictable) for each in used],
+                "sglang:max_total_num_tokens": [pool] * len(seen),
+                'sglang:realtime_tokens_total{mode="decode"}': tokens,
+                "sglang:num_retracted_requests_total": preempted,
             }
-        page: dict[str, float] = {
+        page: dict[str, list[float]] = {
             "vllm:num_requests_running": running,
-            "vllm:num_requests_waiting": 0.0,
+            "vllm:num_requests_waiting": none,
             "vllm:kv_cache_usage_perc": used,
-            "vllm:generation_tokens_total": self._tokens,
-            "vllm:prompt_tokens_total": round(self._tokens / 4),
-            "vllm:num_preemptions_total": self._preempted,
-            f'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{pool:.0f}"}}': 1.0,
+            "vllm:generation_tokens_total": tokens,
+            "vllm:prompt_tokens_total": [round(each / 4) for each in tokens],
+            "vllm:num_preemptions_total": preempted,
+            f'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{pool:.0f}"}}': one,
         }
         if self._run.says_sleep:
-            page['vllm:engine_sleep_state{sleep_state="awake"}'] = float(not is_asleep)
-            page['vllm:engine_sleep_state{sleep_state="discard_all"}'] = float(is_asleep)
+            asleep = [float(each.is_asleep) for each in seen]
+            page['vllm:engine_sleep_state{sleep_state="awake"}'] = [1.0 - each for each in asleep]
+            page['vllm:engine_sleep_state{sleep_state="discard_all"}'] = asleep
         return page
 
     def _measure(self, index: int, window: RestWindow) -> Rest | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
@@ -26,8 +27,7 @@ _NS_PER_MS = 10**6
 _PANELS = {rule.rule_id: rule.panel for rule in BUILT_IN_RULES}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """What makes two alerts the same: rule, run and entity. `run_id` is empty without a run."""
 
     rule: str
@@ -108,8 +108,12 @@ class EventMaker:
             count=1 if kind == "firing" else alert.count + is_met,
             notify=told,
         )
-        # What is over is told with the words in which it was raised, and its last value.
-        return self._fill(event) if is_met else replace(event, value=self.judgement.value)
+        if is_met and self.judgement.firing:
+            return self._fill(event)
+        if is_met:
+            event = replace(event, silence_id=self.silence_id)
+        # What is over, or nearly, is told with the words in which it was raised, and its value.
+        return replace(event, value=self.judgement.value)
 
     def _fill(self, event: AlertEvent) -> AlertEvent:
         judgement, rule = self.judgement, self.rule

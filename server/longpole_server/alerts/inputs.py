@@ -93,17 +93,29 @@ class Series:
 
 def read_series(points: Sequence[StepPoint], name: str) -> Series:
     """Return a figure over steps; those without it are left out."""
-    steps: list[int] = []
-    values: list[float] = []
+    known = [
+        (point.step.step, value)
+        for point, value in zip(points, _look_up(points, name), strict=True)
+        if value is not None and math.isfinite(value)
+    ]
+    return Series(tuple(step for step, _ in known), tuple(value for _, value in known))
+
+
+def read_values(points: Sequence[StepPoint], name: str) -> tuple[float, ...]:
+    """Return the values of a figure over steps; those without a finite one are left out."""
     is_finite = math.isfinite
-    for point in points:
-        # Every rule reads whole series in every step: what is known of a step is not asked for.
-        figures = point.figures
-        value = figures[name] if name in figures else read_figure(point, name)
-        if value is not None and is_finite(value):
-            steps.append(point.step.step)
-            values.append(value)
-    return Series(tuple(steps), tuple(values))
+    return tuple(
+        [value for value in _look_up(points, name) if value is not None and is_finite(value)]
+    )
+
+
+def _look_up(points: Sequence[StepPoint], name: str) -> list[float | None]:
+    """Return a figure of each step."""
+    try:
+        # Every rule reads whole series in every step: what is known already is not asked for.
+        return [point.figures[name] for point in points]
+    except KeyError:
+        return [read_figure(point, name) for point in points]
 
 
 def read_newest(history: History, name: str) -> float | None:
@@ -118,13 +130,13 @@ def read_opening(history: History, name: str) -> tuple[float, ...]:
     """Return a figure over the first steps of the attempt, those before the judged one."""
     newest = history.newest
     judged = newest.step.step if newest is not None else 0
-    return read_series([each for each in history.opening if each.step.step < judged], name).values
+    return read_values([each for each in history.opening if each.step.step < judged], name)
 
 
 def measure_spread(values: Sequence[float]) -> tuple[float, float]:
     """Return the median, and the robust standard deviation from the median absolute deviation."""
     middle = statistics.median(values)
-    mad = statistics.median(abs(value - middle) for value in values)
+    mad = statistics.median([abs(value - middle) for value in values])
     return middle, DEVIATION_OF_MAD * mad
 
 

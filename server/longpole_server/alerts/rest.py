@@ -1,5 +1,6 @@
 """Finds when an engine was at rest, from the series it reports under their Prometheus names."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -187,7 +188,7 @@ class _Scrapes:
                 self._by_base.setdefault(name.partition("{")[0], {})[name] = samples
         axis = next((base for base in _RUNNING if base in self._by_base), None)
         times = (
-            np.unique(np.concatenate([each.times_ns for each in self._by_base[axis].values()]))
+            _join_times([each.times_ns for each in self._by_base[axis].values()])
             if axis is not None
             else np.empty(0, np.int64)
         )
@@ -236,7 +237,12 @@ class _Scrapes:
         for base in bases:
             parts = self._by_base.get(base)
             if parts:
-                columns = np.stack([self._align(samples) for samples in parts.values()])
+                aligned = [self._align(samples) for samples in parts.values()]
+                if len(aligned) == 1:
+                    only = aligned[0]
+                    is_known = np.isfinite(only) if base not in _COUNTERS else True
+                    return np.where(is_known, only, np.nan)
+                columns = np.stack(aligned)
                 if base in _COUNTERS:
                     unknown = np.isnan(columns).all(axis=0)
                     return np.where(unknown, np.nan, np.nansum(columns, axis=0))
@@ -245,6 +251,9 @@ class _Scrapes:
 
     def _align(self, samples: Samples, *, forever: bool = False) -> _Floats:
         """Return the newest value at each time of the axis, NaN where that is too old."""
+        if np.array_equal(samples.times_ns, self.times_ns):
+            # A page is read as a whole: most series have the axis' own times.
+            return samples.values.astype(np.float64)
         index = np.searchsorted(samples.times_ns, self.times_ns, side="right") - 1
         values = samples.values[np.maximum(index, 0)].astype(np.float64)
         age = self.times_ns - samples.times_ns[np.maximum(index, 0)]
@@ -294,38 +303,56 @@ class _Scrapes:
         return self._read(_KV_RATIO)
 
 
+class _LeastHeld:
+    """The smallest that an engine held at rest in one phase, while its scrapes are gone through."""
+
+    __slots__ = ("kv", "num_scrapes", "pool")
+
+    def __init__(self) -> None:
+        self.num_scrapes = 0
+        self.kv: float | None = None
+        self.pool: float | None = None
+
+    def take(self, kv: float, pool: float) -> None:
+        """Take a scrape; what is not a number is not known."""
+        self.num_scrapes += 1
+        if math.isfinite(kv) and (self.kv is None or kv < self.kv):
+            self.kv, self.pool = kv, pool if math.isfinite(pool) else None
+
+
 def _collect_rests(
     scrapes: _Scrapes, at_rest: _Flags, stages: Sequence[str]
 ) -> tuple[tuple[Rest, ...], tuple[RestWindow, ...]]:
-    rests: dict[tuple[str, str], Rest] = {}
+    held: dict[tuple[str, str], _LeastHeld] = {}
     windows: list[RestWindow] = []
-    previous: int | None = None
+    kvs, pools = scrapes.kv.tolist(), scrapes.pool.tolist()
+    times_ns: list[int] = scrapes.times_ns.tolist()
+    open_phase, start_ns, previous = ("", ""), 0, -1
     for index in map(int, np.flatnonzero(at_rest)):
-        stage, sleep = stages[index], scrapes.sleep[index]
+        stage, sleep = phase = stages[index], scrapes.sleep[index]
         # Asleep there is no cache: its gauges stand as they were.
         is_awake = sleep in ("", AWAKE)
-        kv = float(scrapes.kv[index]) if is_awake else float("nan")
-        pool = float(scrapes.pool[index])
-        before = rests.get((stage, sleep), Rest(stage, sleep, 0))
-        if np.isfinite(kv) and (before.kv_used_ratio is None or kv < before.kv_used_ratio):
-            before = replace(
-                before, kv_used_ratio=kv, pool_size=pool if np.isfinite(pool) else None
-            )
-        rests[stage, sleep] = replace(before, num_scrapes=before.num_scrapes + 1)
-        # It was still since the scrape before, but that may lie in another stage.
-        start = index - 1 if stages[index - 1] == stage else index
-        start_ns, end_ns = int(scrapes.times_ns[start]), int(scrapes.times_ns[index])
-        last = windows[-1] if windows else None
-        if (
-            last is not None
-            and previous == index - 1
-            and (last.stage, last.sleep) == (stage, sleep)
-        ):
-            windows[-1] = replace(last, end_ns=end_ns)
-        else:
-            windows.append(RestWindow(stage, sleep, start_ns, end_ns))
+        held.setdefault(phase, _LeastHeld()).take(
+            kvs[index] if is_awake else math.nan, pools[index]
+        )
+        if previous < 0 or previous != index - 1 or phase != open_phase:
+            if previous >= 0:
+                windows.append(RestWindow(*open_phase, start_ns, times_ns[previous]))
+            # It was still since the scrape before, but that may lie in another stage.
+            start_ns = times_ns[index - 1 if stages[index - 1] == stage else index]
+            open_phase = phase
         previous = index
-    return tuple(rests.values()), tuple(windows)
+    if previous >= 0:
+        windows.append(RestWindow(*open_phase, start_ns, times_ns[previous]))
+    rests = (Rest(*phase, least.num_scrapes, least.kv, least.pool) for phase, least in held.items())
+    return tuple(rests), tuple(windows)
+
+
+def _join_times(each_ns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the times of all series, each once and in order."""
+    if len(each_ns) == 1 and bool((np.diff(each_ns[0]) > 0).all()):
+        return each_ns[0]
+    return np.unique(np.concatenate(each_ns))
 
 
 def _largest_known(columns: _Floats) -> _Floats:

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +110,17 @@ def test_repeats_are_counted_and_told_after_the_interval() -> None:
     ]
     assert [event.count for event in events] == list(range(1, 9))
     assert [event.notify for event in events if event.kind == "seen"] == [False] * 5
+
+
+def test_a_repeat_between_the_thresholds_does_not_say_unknown() -> None:
+    rule = make_rule(repeat_s=30.0, summary="the {pool} is at {value}")
+    raised = replace(judgement_of(2), words={"pool": "KV pool"})
+    first = advance(rule, SUBJECT, None, raised, Moment(at(10), at(11), 1))
+    assert first is not None
+    book = AlertBook([first])
+    again = advance(rule, SUBJECT, only(book), judgement_of(0.5), Moment(at(50), at(51), 5))
+    assert again is not None
+    assert (again.kind, again.summary, again.value) == ("repeated", "the KV pool is at 2", 0.5)
 
 
 def test_acknowledged_alerts_are_not_repeated() -> None:

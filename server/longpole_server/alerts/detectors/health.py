@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.history import History, StepPoint
-from longpole_server.alerts.inputs import measure_spread, read_newest, read_opening, read_series
+from longpole_server.alerts.inputs import measure_spread, read_newest, read_opening, read_values
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.analysis.architectures import is_mixture_of_experts
 from longpole_server.diagnosis.thresholds import resolve_limits
@@ -76,7 +76,7 @@ class MfuLow:
         value = read_newest(history, "mfu_actor")
         if value is None or history.run is None:
             return not_judgeable("the update's MFU is not known", self.unit)
-        value = statistics.median(read_series(history.steps[-self.recent :], "mfu_actor").values)
+        value = statistics.median(read_values(history.steps[-self.recent :], "mfu_actor"))
         is_moe = is_mixture_of_experts(history.run.facts.model_config)
         kind = "moe" if is_moe else "dense"
         low = _LIMITS[f"update.mfu.low_{kind}"]

@@ -419,7 +419,7 @@ def _rise_of(floors: Floors) -> float:
 
 
 def _middle(points: Sequence[FloorPoint]) -> float:
-    ratios = sorted(point.ratio for point in points)
+    ratios = sorted([point.ratio for point in points])
     return ratios[len(ratios) // 2]
 
 

@@ -205,8 +205,8 @@ def _read_pool(
     """
     seen: dict[tuple[str, str], int] = {}
     for phase, rests in phases.items():
-        first = bisect_left(rests, counted_step, key=itemgetter(0))
-        seen[phase] = sum(read(rests[at][1]) is not None for at in range(first, len(rests)))
+        newest = rests[bisect_left(rests, counted_step, key=itemgetter(0)) :]
+        seen[phase] = len(newest) - [read(rest) for _, rest in newest].count(None)
     least = max(1.0, _USUAL * max(seen.values(), default=0))
     usual = [phases[phase] for phase in sorted(seen) if seen[phase] >= least]
     if not usual:
@@ -226,18 +226,18 @@ def _make_floors(
     pool: str, unit: str, levels: Sequence[_Level], begun_step: int, restarts: Sequence[int]
 ) -> Floors:
     restart = restarts[-1] if restarts else None
-    before = [level for level in levels if restart is not None and level.step < restart]
-    own = [level for level in levels if restart is None or level.step >= restart]
+    first = 0 if restart is None else bisect_left(levels, restart, key=itemgetter(0))
+    before, own = levels[:first], levels[first:]
     sizes = [level.size for level in own if level.size]
     is_resized = bool(sizes) and max(sizes) > (1 + _RESIZED) * min(sizes)
     released = _find_released(own)
-    peak = max((level.ratio for level in own[:released]), default=0.0)
+    peak = max([level.ratio for level in own[:released]], default=0.0)
     return Floors(
         pool,
         begun_step if restart is None else restart,
         tuple(
-            FloorPoint(level.step, level.ratio, level.ratio * level.size if level.size else None)
-            for level in own[released:]
+            FloorPoint(step, ratio, ratio * size if size else None)
+            for step, ratio, size in own[released:]
         ),
         restart,
         before[-1].ratio if before else None,

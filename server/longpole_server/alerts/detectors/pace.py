@@ -18,7 +18,7 @@ from longpole_server.alerts.inputs import (
     measure_spread,
     read_newest,
     read_opening,
-    read_series,
+    read_values,
 )
 from longpole_server.alerts.rule import Judgement, not_judgeable
 
@@ -89,12 +89,12 @@ class ThroughputFall:
         """Return a figure over the newest steps, and over those they are compared with."""
         steps = history.steps[-_PAST_STEPS:]
         newest, before = steps[-self.recent :], steps[2 : -self.recent]
-        recent = read_series(newest, name).values
+        recent = read_values(newest, name)
         if not self.frozen:
-            return recent, read_series(before, name).values[-20:]
+            return recent, read_values(before, name)[-20:]
         first = newest[0].step.step if newest else 0
         opening = [point for point in history.opening if point.step.step < first]
-        return recent, read_series(opening, name).values[2:22]
+        return recent, read_values(opening, name)[2:22]
 
     def _explain(self, history: History, ratio: float) -> str | None:
         """Say which changes of the work's shape explain the fall, None when they do not."""
@@ -163,12 +163,12 @@ class SyncSlow:
         """Judge the newest step by the first ones."""
         value = read_newest(history, _SYNC_SECONDS)
         if value is None:
-            is_reported = bool(read_series(history.steps[-_PAST_STEPS:], _SYNC_SECONDS).values)
+            is_reported = bool(read_values(history.steps[-_PAST_STEPS:], _SYNC_SECONDS))
             why = "this step has no weight sync" if is_reported else "no weight sync is reported"
             return not_judgeable(why, self.unit)
         past = read_opening(history, _SYNC_SECONDS)[2 : 2 + self.reference_steps]
         if len(past) < self.reference_steps:
-            past = read_series(history.steps[-_PAST_STEPS:-3], _SYNC_SECONDS).values[2:]
+            past = read_values(history.steps[-_PAST_STEPS:-3], _SYNC_SECONDS)[2:]
         if len(past) < self.min_steps:
             return not_judgeable(f"{len(past)} of {self.min_steps} syncs are known", self.unit)
         usual, deviation = measure_spread(past)

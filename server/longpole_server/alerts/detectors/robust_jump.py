@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from longpole_server.alerts.detectors.threshold import compare
 from longpole_server.alerts.detectors.trends import fit_slope
 from longpole_server.alerts.history import History
-from longpole_server.alerts.inputs import label_of, measure_spread, read_newest, read_series
+from longpole_server.alerts.inputs import label_of, measure_spread, read_newest, read_values
 from longpole_server.alerts.rule import Judgement, not_judgeable
 from longpole_server.model.alert import Comparison
 
@@ -73,7 +73,7 @@ class RobustJump:
             return not_judgeable(f"{label_of(self.metric)} is not reported", self.unit)
         reach = 2 * (self.window + self.gap)
         # Of a figure that is logged now and then the steps with it count.
-        every = read_series(history.steps, self.metric).values[-reach - 1 :]
+        every = read_values(history.steps, self.metric)[-reach - 1 :]
         past = every[: len(every) - 1 - self.gap][-self.window :]
         if len(past) < self.min_steps:
             return not_judgeable(

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from longpole_server.alerts.detectors.lag import (
     Lag,
@@ -69,9 +69,9 @@ class BoundExceeded:
         value = lag.largest if lag.largest is not None else lag.mean
         if value is None:
             return not_judgeable(_NOT_REPORTED, self.unit)
-        words = {"basis": basis, "side": find_side(history)}
         bound = run.staleness_bound
-        return compare(value, bound, bound, basis, words=words)
+        judgement = compare(value, bound, bound, basis, words={"basis": basis})
+        return _name_side(judgement, history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +116,19 @@ class StalenessDrift:
         recent = [lag for _, lag in lags]
         if len(recent) < self.held_steps:
             return not_judgeable(f"{len(recent)} of {self.held_steps} steps are known", self.unit)
-        words = {"basis": basis_of(run), "side": find_side(history)}
+        words = {"basis": basis_of(run)}
         bound, held = run.staleness_bound, None
         if bound is not None and bound >= 2 and basis_of(run) == _VERSIONS:
             held = self._judge_held(recent, bound, words)
             if held is not None and held.firing:
-                return held
+                return _name_side(held, history)
         drift = self._judge_drift(history, lags, words)
         if drift is None and held is not None:
             return held
         if drift is None:
             needed = self.baseline_skip + self.baseline_steps + self.held_steps
             return not_judgeable(f"its own baseline needs {needed} steps of the attempt", self.unit)
-        return drift
+        return _name_side(drift, history)
 
     def _judge_held(
         self, recent: Sequence[Lag], bound: float, words: dict[str, str]
@@ -209,6 +209,13 @@ class StalenessDrift:
         return steady[: self.baseline_steps]
 
 
+def _name_side(judgement: Judgement, history: History) -> Judgement:
+    """Add which side is the cause to what fires: nobody is told of what is quiet."""
+    if not judgement.firing:
+        return judgement
+    return replace(judgement, words={**judgement.words, "side": find_side(history)})
+
+
 def _swings(before: Sequence[float], value: float, usual: float) -> bool:
     """Tell whether a lag was as high before, for a stretch, and half of the way down after that."""
     half, was_there = (value + usual) / 2, False
@@ -262,19 +269,8 @@ class StaleDrops:
                 AlertEvidence("dropped_stale", counted.dropped, "samples"),
                 AlertEvidence("generated", counted.generated, "samples"),
             )
-        judgement = compare(
-            value, self.fire, self.clear, self.unit, words={"side": find_side(history)}
-        )
-        return Judgement(
-            judgement.firing,
-            judgement.cleared,
-            value,
-            self.fire,
-            self.unit,
-            evidence=evidence,
-            words=judgement.words,
-            quiet_because=judgement.quiet_because,
-        )
+        judgement = compare(value, self.fire, self.clear, self.unit)
+        return _name_side(replace(judgement, evidence=evidence), history)
 
 
 def _count_drops(history: History, num_steps: int) -> DropCount | None:

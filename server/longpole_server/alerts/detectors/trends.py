@@ -78,6 +78,14 @@ def measure_trend(
         memory: Correlation of a point with the one before, as it was before this series: so few
             points tell theirs badly.
     """
+    return _measure_trend(tuple(steps), tuple(values), confidence, memory)
+
+
+@lru_cache(maxsize=256)
+def _measure_trend(
+    steps: tuple[float, ...], values: tuple[float, ...], confidence: float, memory: float
+) -> Trend:
+    """Return a trend; a baseline stands still, and every step of a run asks for the same one."""
     x, y = np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if np.ptp(y) == 0:
         return Trend(0.0, 0.0, 0.0, 1.0, 0.0)

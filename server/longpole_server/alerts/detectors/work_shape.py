@@ -38,6 +38,8 @@ SHAPES = (
     Shape(TOKENS, "steps hold fewer tokens", 0.0, 1.0, 1.0),
     Shape("engines/running", "fewer samples run at once", 0.0, 1.0, 1.0),
 )
+_NAMES = tuple(shape.name for shape in SHAPES)
+_LOG, _FITTED = "log of ", "power of shape"
 # With a standard error beyond this a power is not told by the run; within it, what explains more
 # counts as far as so many of them. A run is looked at in every step: the worst look of one in a
 # hundred runs strays by three.
@@ -56,13 +58,28 @@ def fit_powers(steps: Sequence[StepPoint]) -> dict[str, float]:
 
     Least squares of the logarithms, with time among the regressors: what merely grows with time
     is no proof of a cause. Of the powers that the run leaves possible it is the one that explains
-    most of a fall.
+    most of a fall. What was found is kept beside the newest step: two rules ask for it.
     """
-    names = _list_known(steps)
+    if not steps:
+        return {}
+    kept = steps[-1].figures
+    if _FITTED not in kept:
+        found = _fit_powers(steps)
+        kept |= {_FITTED: float(len(steps)), **{f"{_FITTED}/{name}": found[name] for name in found}}
+    powers = {shape.name: kept.get(f"{_FITTED}/{shape.name}") for shape in SHAPES}
+    return {name: power for name, power in powers.items() if power is not None}
+
+
+def _fit_powers(steps: Sequence[StepPoint]) -> dict[str, float]:
+    logs = {name: [_read_log(point, name) for point in steps] for name in (THROUGHPUT, *_NAMES)}
+    # Shapes that most of the steps report.
+    names = [name for name in _NAMES if sum(log is not None for log in logs[name]) > len(steps) / 2]
     rows = [
         [float(index), *known]
-        for index, point in enumerate(steps)
-        if len(known := _read_logs(point, (THROUGHPUT, *names))) == len(names) + 1
+        for index, row in enumerate(
+            zip(logs[THROUGHPUT], *(logs[name] for name in names), strict=True)
+        )
+        if len(known := [log for log in row if log is not None]) == len(row)
     ]
     if not names or len(rows) < max(_MIN_FITTED, 3 * len(names)):
         return {}
@@ -79,23 +96,15 @@ def fit_powers(steps: Sequence[StepPoint]) -> dict[str, float]:
     }
 
 
-def _list_known(steps: Sequence[StepPoint]) -> list[str]:
-    """Return the shapes that most of the steps report."""
-    return [
-        shape.name
-        for shape in SHAPES
-        if sum(bool(_read_logs(point, (shape.name,))) for point in steps) > len(steps) / 2
-    ]
-
-
-def _read_logs(point: StepPoint, names: Sequence[str]) -> list[float]:
-    """Return the logarithms of figures of a step; those that have none are left out."""
-    values = (read_figure(point, name) for name in names)
-    return [
-        math.log(value)
-        for value in values
-        if value is not None and math.isfinite(value) and value > 0
-    ]
+def _read_log(point: StepPoint, name: str) -> float | None:
+    """Return the logarithm of a figure of a step, None where it has none; kept beside the step."""
+    key = _LOG + name
+    figures = point.figures
+    if key not in figures:
+        value = read_figure(point, name)
+        has_log = value is not None and math.isfinite(value) and value > 0
+        figures[key] = math.log(value) if value is not None and has_log else None
+    return figures[key]
 
 
 def _choose_columns(table: _Floats, names: Sequence[str]) -> tuple[_Floats, list[str]]:
