@@ -5,10 +5,11 @@ an address that no page can have is refused: link-local ones hold the metadata s
 """
 
 import http.client
+import io
 import ipaddress
 import socket
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from longpole.page_addresses import may_hold_page
 from longpole_agent.sources.exposition import ACCEPT
@@ -61,13 +62,16 @@ class HttpPages:
         address = _resolve(host.strip("[]"), int(port))
         connection = http.client.HTTPConnection(address, int(port), timeout=self._timeout_s)
         try:
-            connection.request("GET", self._path, headers={"Accept": ACCEPT, "Host": target})
-            response = connection.getresponse()
-            if response.status != 200:
-                raise PageError(f"status {response.status}")
-            return self._read(connection, response, deadline_s).decode("utf-8", "replace")
+            connection.connect()
+            with connection.sock as wire:
+                connection.sock = _BoundedSocket(wire, deadline_s)
+                connection.request("GET", self._path, headers={"Accept": ACCEPT, "Host": target})
+                response = connection.getresponse()
+                if response.status != 200:
+                    raise PageError(f"status {response.status}")
+                return self._read(response).decode("utf-8", "replace")
         except TimeoutError as error:
-            raise PageError(f"no answer within {self._timeout_s:g} s") from error
+            raise PageError(f"no whole page within {self._timeout_s:g} s") from error
         except (ConnectionError, http.client.IncompleteRead) as error:
             # The latter where a page comes in chunks.
             raise PageGoneError(getattr(error, "strerror", None) or str(error)) from error
@@ -76,26 +80,56 @@ class HttpPages:
         finally:
             connection.close()
 
-    def _read(
-        self,
-        connection: http.client.HTTPConnection,
-        response: http.client.HTTPResponse,
-        deadline_s: float,
-    ) -> bytes:
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
         body = bytearray()
-        # The socket's timeout bounds each wait, the deadline all of them together.
         while chunk := response.read1(_CHUNK_BYTES):
             body += chunk
             if len(body) > self._max_bytes:
                 raise PageError(f"the page is larger than {self._max_bytes} bytes")
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                raise PageError(f"no whole page within {self._timeout_s:g} s")
-            if connection.sock is not None:
-                connection.sock.settimeout(left_s)
         if response.length:
             raise PageGoneError(f"the page was cut off {response.length} bytes before its end")
         return bytes(body)
+
+
+class _BoundedSocket:
+    """A connection as `http.client` uses it, until a moment: however little comes at a time.
+
+    A socket's own timeout bounds each wait alone, and one line of a head is read by many.
+    """
+
+    def __init__(self, wire: socket.socket, deadline_s: float) -> None:
+        self._wire = wire
+        self._deadline_s = deadline_s
+
+    def sendall(self, sent: bytes) -> None:
+        self._wire.settimeout(_left_s(self._deadline_s))
+        self._wire.sendall(sent)
+
+    def makefile(self, *_: Any) -> io.BufferedReader:  # noqa: ANN401 - always "rb"
+        return io.BufferedReader(_BoundedReads(self._wire, self._deadline_s))
+
+    def close(self) -> None:
+        """Leave the connection open: an answer that ends with it is still to be read."""
+
+
+class _BoundedReads(io.RawIOBase):
+    def __init__(self, wire: socket.socket, deadline_s: float) -> None:
+        self._wire = wire
+        self._deadline_s = deadline_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - Python 3.10 has no name for it
+        self._wire.settimeout(_left_s(self._deadline_s))
+        return self._wire.recv_into(buffer)
+
+
+def _left_s(deadline_s: float) -> float:
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
 def _resolve(host: str, port: int) -> str:

@@ -1,5 +1,7 @@
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -100,3 +102,36 @@ def test_an_address_that_no_page_can_have_is_not_connected_to(target: str) -> No
     """Names may mean such an address too: what counts is what they mean."""
     with pytest.raises(PageError, match="no address of a page"):
         HttpPages()(target)
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"],
+)  # fmt: skip
+def test_a_page_that_comes_a_letter_at_a_time_holds_a_reader_no_longer_than_its_time(
+    beginning: bytes,
+) -> None:
+    """Each letter comes soon: it is all of them together that have a time."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        given_up = threading.Event()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(65_536)
+                connection.sendall(beginning)
+                for _ in range(100):
+                    if given_up.wait(0.02):
+                        return
+                    connection.sendall(b"0")
+                # A whole page in the end, for who has waited.
+                connection.sendall(b"\r\nContent-Length: 0\r\n\r\n\r\n")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            with pytest.raises(PageError, match="within"):
+                HttpPages(timeout_s=0.2)(f"127.0.0.1:{listener.getsockname()[1]}")
+        finally:
+            given_up.set()
+            thread.join()
