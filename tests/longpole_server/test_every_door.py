@@ -28,6 +28,9 @@ OPEN = {
     ("HEAD", "/clickhouse/ping"): 200,
 }
 OTLP = {"/v1/traces", "/v1/metrics", "/v1/logs"}
+# Of these a page is made; no program calls them by itself.
+OF_PAGES = re.compile(r"/($|_|assets)")
+API_PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,22 @@ def list_requests(application: Application) -> set[tuple[str, str]]:
     return {(method, re.sub(r"[{}]|:path", "", path)) for method, path in found}
 
 
+def list_routes(application: Application) -> set[tuple[str, str]]:
+    """Methods and paths that programs and people call, as a reference writes them."""
+    found = {
+        (method.upper(), path)
+        for path, methods in application.api.openapi()["paths"].items()
+        for method in methods
+    }
+    for route in application.api.routes:
+        path = str(getattr(route, "path", None) or "/")
+        if OF_PAGES.match(path) or path in {"/api", "/v1"} or path.endswith("{rest:path}"):
+            continue
+        methods = getattr(route, "methods", None) or ({"POST"} if path in OTLP else set[str]())
+        found |= {(method, path) for method in methods if method != "HEAD"}
+    return {(method, path.rstrip("/")) for method, path in found}
+
+
 def is_websocket(route: BaseRoute) -> bool:
     return isinstance(route, WebSocketRoute)
 
@@ -88,6 +107,13 @@ def test_the_stranger_is_refused_at_every_route(application: Application, client
             assert status in {401, 405, 415}, (method, path)
         else:
             assert status in {OPEN.get((method, path), 401), 403}, (method, path)
+
+
+def test_the_api_page_has_every_route_and_no_other(application: Application):
+    page = API_PAGE.read_text("utf-8")
+    written = re.findall(r"`(GET|POST|PUT|PATCH|DELETE) (/[^\s`?]+)`", page)
+    documented = {(method, path.rstrip("/")) for method, path in written}
+    assert documented == list_routes(application)
 
 
 def test_a_head_is_that_of_the_page(client: TestClient):

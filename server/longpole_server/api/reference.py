@@ -39,8 +39,10 @@ _OTLP = """\
 | route | answer |
 |---|---|
 | `GET /report` `?run=&zone=` | A run to keep: one HTML file, no scripts (`longpole report`). |
+| `GET /login` `?next=` | The form to sign in. |
 | `POST /login` `?next=` | Sign in by a form (`name`, `password`); sets the session's cookie. |
 | `POST /logout` | End the session of this browser. |
+| `GET /api/openapi.json` | The description of this API. |
 
 ## Documents
 
@@ -51,15 +53,15 @@ multiply to the whole. Both name themselves in `schema`; fields are added, none 
 
 ## OTLP
 
-`POST /v1/traces`, `/v1/metrics`, `/v1/logs` take protobuf and JSON, gzip or plain, on the main
-port and on 4318; gRPC is on 4317. A sender that repeats a batch under the same
+`POST /v1/traces`, `POST /v1/metrics` and `POST /v1/logs` take protobuf and JSON, gzip or plain, on
+the main port and on 4318; gRPC is on 4317. A sender that repeats a batch under the same
 `longpole-batch-id` header is answered as if it were new, and stored once. Names:
 [vocabulary](vocabulary.md).
 
 ## SQL
 
-`/clickhouse/` speaks ClickHouse's HTTP protocol, read-only: [your own
-SQL](clickhouse.md#your-own-sql).
+`GET /clickhouse/` and `POST /clickhouse/` speak ClickHouse's HTTP protocol, read-only: [your own
+SQL](clickhouse.md#your-own-sql). `GET /clickhouse/ping` answers `Ok.` to whoever asks.
 """
 
 

@@ -72,8 +72,8 @@ def examine(
 
 def render(check: Check) -> str:
     """Return a check as one line, and what to do as another."""
-    line = f"{check.verdict:<5}{check.subject:<10}{check.text}"
-    return f"{line}\n     {'':<10}-> {check.advice}" if check.advice else line
+    line = f"{check.verdict:<4} {check.subject:<10} {check.text}"
+    return f"{line}\n{'':<16}-> {check.advice}" if check.advice else line
 
 
 def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:

@@ -203,8 +203,10 @@ class AlertEvaluator:
         except NotFoundError:
             return 0
         except Exception:
-            self._num_failed += 1
-            _logger.exception("alert rules are judged again later")
+            # What is read is closed soon after the thread is told to end, or amid a round.
+            if not self._stop.is_set():
+                self._num_failed += 1
+                _logger.exception("alert rules are judged again later")
             return failed
 
     def _take_changed_runs(self) -> list[str]:

@@ -236,3 +236,8 @@ def test_on_a_node_whose_token_may_only_send_nothing_is_wrong(tmp_path: Any):
     found = look(tmp_path, storage=refused, nodes=refused, alerts=refused)
     assert [found[each].verdict for each in ("storage", "agents", "alerts")] == ["note"] * 3
     assert "--role viewer" in found["storage"].advice
+
+
+def test_a_port_of_five_digits_does_not_run_into_what_is_said_of_it():
+    line = render(Check("ok", "port 14318", "somebody listens"))
+    assert line == "ok   port 14318 somebody listens"

@@ -2,6 +2,8 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import History, RunContext, StepPoint
 from longpole_server.alerts.rule import Judgement, Rule
@@ -358,6 +360,20 @@ def test_a_stuck_evaluator_is_seen(bench: ServiceBench):
     finally:
         released.set()
         evaluator.close()
+
+
+def test_a_round_that_the_end_of_the_server_overtakes_is_told_as_no_error(
+    bench: ServiceBench, run_id: str, caplog: pytest.LogCaptureFixture
+):
+    evaluator, _ = build_evaluator(bench, lambda: OwnReading(0, 0), histories=BrokenForOneRun)
+    bench.write(RunScript(run_id).start())
+    train(bench, RunScript(run_id), [0.1])
+    BrokenForOneRun.run_id = run_id
+    bench.clock.seconds = 200.0
+    evaluator.close()
+    evaluator.process()
+    assert not caplog.records
+    assert evaluator.stats.num_failed == 0
 
 
 class Broken:
