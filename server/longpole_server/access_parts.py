@@ -14,6 +14,7 @@ from longpole_server.auth.book import AccessBook
 from longpole_server.auth.ended import EndedSessions
 from longpole_server.auth.marks import Marks
 from longpole_server.auth.sessions import Sessions, check_key, load_key
+from longpole_server.auth.vouchers import Vouchers
 from longpole_server.config import Config, is_loopback
 from longpole_server.errors import ConfigError
 
@@ -43,6 +44,7 @@ def open_door(config: Config) -> Generator[Door]:
             _read_proxies(config),
             config.proxy_role,
             _list_hosts(config),
+            Vouchers(key),
         )
         yield Door(access, Attempts(), Marks(key), audit)
 

@@ -1,28 +1,22 @@
 """The one place that knows every part of the server: builds them, starts them, closes them."""
 
 import functools
-import importlib
 import shutil
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
 from longpole.spool import Spool, SpoolError, SpoolLockedError
 from longpole_server.access_parts import may_ask_sql, open_door
-from longpole_server.api.access import AccessMiddleware
 from longpole_server.api.application import ApiParts, create_api
-from longpole_server.api.bounded_bodies import BoundedBodiesMiddleware
-from longpole_server.api.head import HeadMiddleware
 from longpole_server.api.login import Door
-from longpole_server.api.own_state import OwnMetric
-from longpole_server.api.security_headers import SecurityHeadersMiddleware
 from longpole_server.config import Config
+from longpole_server.data_dir import make_data_dir
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.settings import DeliverySettings, open_channels, read_settings
 from longpole_server.errors import NotFoundError, StoreError, StoreLockedError
@@ -32,10 +26,16 @@ from longpole_server.ingest.limits import OtlpLimits
 from longpole_server.ingest.normalize import KnownAttempt, Normalizer
 from longpole_server.ingest.normalize.free_text import FreeText, choose_rules
 from longpole_server.ingest.pipeline import Pipeline
+from longpole_server.own_metrics import (
+    collect_alert_metrics,
+    collect_disk_metrics,
+    collect_ingest_metrics,
+    collect_read_metrics,
+)
+from longpole_server.pages import mount_pages, put_before
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import open_alert_reader
-from longpole_server.read.pool import ClientPool
-from longpole_server.service import ChangeFeed, Service
+from longpole_server.service import ChangeFeed
 from longpole_server.service.alert_book import AlertStore, StoredBook
 from longpole_server.service.alert_desk import AlertDesk, open_alert_desk
 from longpole_server.service.alert_histories import HistoryReader
@@ -48,19 +48,17 @@ from longpole_server.service.facts import FactsReader
 from longpole_server.service.gpu_joining import GpuJoiner
 from longpole_server.service.guarded_service import GuardedService
 from longpole_server.service.importing import LogImporter
+from longpole_server.service.news import NewsDesk
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.runs import RunsReader
 from longpole_server.service.serial_writer import SerialWriter
 from longpole_server.service.store_service import StoreService
 from longpole_server.service.transferring import RunTransfer
 from longpole_server.store import open_store
-from longpole_server.store.backup import is_half_restored
 from longpole_server.store.location import locate_store
 from longpole_server.store.scratch import own_scratch
 from longpole_server.store_parts import StoreParts, open_store_parts
 
-# By name: the pages stand above the server's layers.
-_DASHBOARDS = "longpole_dashboards.app"
 _READER_THREADS = 6
 # Attempts heard from this recently go on from their newest step after a restart.
 _RESUME_NS = 7 * 86_400 * 10**9
@@ -147,7 +145,7 @@ def open_application(
     free_text = FreeText(
         keep=config.keep_text, rules=choose_rules(config.redact, config.redact_file)
     )
-    _make_data_dir(config.data_dir)
+    make_data_dir(config.data_dir)
     with ExitStack() as opened:
         store = open_store(locate_store(config))
         opened.callback(store.close)
@@ -252,27 +250,26 @@ def _build(
             otlp_routes=otlp_routes,
             check_ready=lambda: _check_ready(reader, spool, alert_desk),
             collect_metrics=lambda: [
-                *_collect_metrics(pipeline, normalizer, closer, joiner, spool, writer),
-                *_collect_read_metrics([reader.pool, telling.store.reader.pool, parts.pool]),
-                *_collect_alert_metrics(alert_desk),
-                *_collect_disk_metrics(config.data_dir),
+                *collect_ingest_metrics(pipeline, normalizer, closer, joiner, spool, writer),
+                *collect_read_metrics([reader.pool, telling.store.reader.pool, parts.pool]),
+                *collect_alert_metrics(alert_desk),
+                *collect_disk_metrics(config.data_dir),
             ],
             door=door,
             max_import_bytes=config.max_import_bytes,
             sql_routes=parts.sql_routes,
             storage=parts.storage,
+            news=NewsDesk(
+                changes, revisions, lambda: joiner.notes, alert_desk.service.explain_blindness
+            ),
             transfer=RunTransfer(
                 parts.pool, parts.arrivals, alert_desk.evaluator.note_arrival, on_arrived
             ),
         )
     )
-    _mount_dashboards(api, service)
-    # Dash reads bodies before anybody is asked who they are: strangers' are not read at all.
-    api.user_middleware.sort(key=lambda each: each.cls is not AccessMiddleware)
-    api.add_middleware(BoundedBodiesMiddleware)
-    # Outside of what refuses: a refusal is an answer like any other.
-    api.add_middleware(SecurityHeadersMiddleware)
-    api.add_middleware(HeadMiddleware)
+    if config.role == "all":
+        mount_pages(api, service)
+    put_before(api)
     return Application(
         api=api,
         front=OtlpFirst(otlp_routes, api),
@@ -296,21 +293,6 @@ def _read_own(pipeline: Pipeline, data_dir: Path) -> OwnReading:
     return OwnReading(
         ingest.num_pending, dropped, disk.used / max(1, disk.used + disk.free), disk.free
     )
-
-
-def _make_data_dir(data_dir: Path) -> None:
-    try:
-        # What runs send is for their owner's eyes.
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"cannot create the data directory {data_dir}: {error.strerror}"
-        ) from error
-    if is_half_restored(data_dir):
-        raise StoreError(
-            f"putting a backup back into {data_dir} was interrupted: the store is not whole",
-            hint="run longpole restore again with the same --data-dir",
-        )
 
 
 def _open_journal(config: Config) -> Spool:
@@ -342,12 +324,6 @@ def _list_known_attempts(reader: Reader) -> list[KnownAttempt]:
     ]
 
 
-def _mount_dashboards(api: FastAPI, service: Service) -> None:
-    module = importlib.import_module(_DASHBOARDS)
-    mount = cast("Callable[[FastAPI, Service], None]", module.mount)
-    mount(api, service)
-
-
 def _find_project(runs: RunsReader, run_id: str) -> str | None:
     try:
         return runs.get_summary(run_id).project
@@ -363,133 +339,3 @@ def _check_ready(reader: Reader, spool: Spool, alert_desk: AlertDesk) -> Mapping
     except StoreError:
         return {"store": False, **others}
     return {"store": True, **others}
-
-
-def _collect_metrics(
-    pipeline: Pipeline,
-    normalizer: Normalizer,
-    closer: StepCloser,
-    joiner: GpuJoiner,
-    spool: Spool,
-    writer: SerialWriter,
-) -> list[OwnMetric]:
-    ingest, closing = pipeline.stats, closer.stats
-    counters = {
-        "ingest_accepted_requests": ("OTLP requests made durable", ingest.num_accepted),
-        "ingest_duplicate_requests": ("requests known by batch id", ingest.num_duplicates),
-        "ingest_refused_requests": ("requests refused when full", ingest.num_refused),
-        "ingest_over_share_requests": (
-            "requests refused because their sender held its share of the journal",
-            ingest.num_over_share,
-        ),
-        "ingest_lost_requests": ("requests left out after a defect", ingest.num_lost_requests),
-        "ingest_known_elsewhere": (
-            "requests that another server had stored",
-            ingest.num_known_elsewhere,
-        ),
-        "ingest_known_samples": (
-            "samples of GPUs and nodes that were stored already",
-            writer.num_left_out,
-        ),
-        "ingest_refused_spans": (
-            "spans of runs whose times make no window",
-            normalizer.stats.num_refused,
-        ),
-        "ingest_redactions": (
-            "secrets and addresses replaced in text of prompts, responses and errors",
-            normalizer.stats.num_redacted,
-        ),
-        "ingest_batches": ("batches written", ingest.num_batches),
-        "ingest_records": ("records written", ingest.num_records),
-        "ingest_write_failures": ("writes that failed and are repeated", ingest.num_write_failures),
-        "steps_derived": ("times a step was derived", closing.num_derived),
-        "steps_failed": ("times deriving a step failed", closing.num_failed),
-        "gpu_join_failures": ("times joining GPUs failed", joiner.num_failed),
-    }
-    gauges = {
-        "ingest_pending_requests": ("durable requests not stored yet", ingest.num_pending),
-        "steps_waiting": ("steps that wait to be derived", closing.num_waiting),
-        "journal_bytes": ("bytes of the journal", spool.num_bytes),
-        "journal_max_bytes": ("bound of the journal", spool.max_bytes),
-    }
-    return [
-        *(
-            OwnMetric(f"longpole_{name}_total", "counter", text, value)
-            for name, (text, value) in counters.items()
-        ),
-        *(
-            OwnMetric(f"longpole_{name}", "gauge", text, value)
-            for name, (text, value) in gauges.items()
-        ),
-    ]
-
-
-def _collect_read_metrics(pools: Sequence[ClientPool]) -> list[OwnMetric]:
-    stats = [pool.stats for pool in pools]
-    return [
-        OwnMetric(
-            "longpole_reads_given_up_total",
-            "counter",
-            "queries for pages, API and alerts that were waited for no longer",
-            sum(each.num_given_up for each in stats),
-        ),
-        OwnMetric(
-            "longpole_reads_overdue",
-            "gauge",
-            "those of them that still run",
-            sum(each.num_overdue for each in stats),
-        ),
-    ]
-
-
-def _collect_alert_metrics(desk: AlertDesk) -> list[OwnMetric]:
-    judging, book = desk.evaluator.stats, desk.book.stats
-    channels = desk.deliverer.list_channels()
-    counters = {
-        "alert_rounds": ("rounds in which rules were judged by time", judging.num_rounds),
-        "alert_failures": ("times judging rules failed", judging.num_failed),
-        "alert_detector_failures": ("times a detector failed", book.num_detector_failures),
-        "alert_events": ("transitions of alerts stored", book.num_events),
-        "alert_events_lost": ("transitions given up, the store did not take them", book.num_lost),
-        "alert_messages_delivered": (
-            "messages that a channel confirmed",
-            sum(channel.num_delivered for channel in channels),
-        ),
-        "alert_messages_failed": (
-            "messages given up",
-            sum(channel.num_failed for channel in channels),
-        ),
-    }
-    gauges = {
-        "alert_age_seconds": ("time since rules were judged", judging.age_s),
-        "alert_round_seconds": ("how long the last round took", judging.round_s),
-        "alerts_firing": ("alerts that are firing", desk.book.count_firing()),
-        "alert_events_waiting": ("transitions that wait for the store", book.num_unwritten),
-        "alert_messages_waiting": (
-            "messages that no channel has confirmed yet",
-            sum(channel.num_waiting for channel in channels),
-        ),
-    }
-    return [
-        *(
-            OwnMetric(f"longpole_{name}_total", "counter", text, value)
-            for name, (text, value) in counters.items()
-        ),
-        *(
-            OwnMetric(f"longpole_{name}", "gauge", text, value)
-            for name, (text, value) in gauges.items()
-        ),
-    ]
-
-
-def _collect_disk_metrics(data_dir: Path) -> list[OwnMetric]:
-    try:
-        disk = shutil.disk_usage(data_dir)
-    except OSError:
-        return []
-    return [
-        OwnMetric("longpole_disk_free_bytes", "gauge", "room for the data directory", disk.free),
-        OwnMetric(
-            "longpole_disk_size_bytes", "gauge", "the file system it lies on", disk.used + disk.free
-        ),
-    ]

@@ -92,6 +92,12 @@ class StoreError(ServerError):
     code = "store"
 
 
+class WriterAwayError(ServerError):
+    """The server that takes data and judges does not answer this one."""
+
+    code = "writer_away"
+
+
 class StoreLockedError(StoreError):
     """Another process holds the data directory."""
 

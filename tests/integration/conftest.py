@@ -20,9 +20,12 @@ def start_server() -> Generator[StartServer]:
     started: list[ServerProcess] = []
 
     def start(
-        directory: Path, *arguments: str, environment: Mapping[str, str] | None = None
+        directory: Path,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        command: str = "up",
     ) -> ServerProcess:
-        process = ServerProcess(directory, *arguments, environment=environment)
+        process = ServerProcess(directory, *arguments, environment=environment, command=command)
         started.append(process)
         return process
 

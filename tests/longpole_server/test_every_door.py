@@ -6,7 +6,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from starlette.routing import BaseRoute, Mount, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
@@ -15,19 +14,8 @@ from longpole_server.app import Application, open_application
 from longpole_server.config import Config
 from support.agent_waiting import wait_until
 from support.doors import add_token, add_user, bearer, sign_in
+from support.every_route import OPEN, OTLP, list_requests, list_websockets
 
-# Whoever asks gets these: whether the server lives, the form to sign in, and an address to go to.
-OPEN = {
-    ("GET", "/api/v1/health"): 200,
-    ("GET", "/api/v1/ready"): 200,
-    ("GET", "/login"): 200,
-    ("HEAD", "/login"): 200,
-    ("POST", "/login"): 401,
-    ("POST", "/logout"): 303,
-    ("GET", "/clickhouse/ping"): 200,
-    ("HEAD", "/clickhouse/ping"): 200,
-}
-OTLP = {"/v1/traces", "/v1/metrics", "/v1/logs"}
 # Of these a page is made; no program calls them by itself.
 OF_PAGES = re.compile(r"/($|_|assets)")
 API_PAGE = Path(__file__).parents[2] / "docs" / "api.md"
@@ -58,25 +46,6 @@ def client(application: Application) -> TestClient:
     )  # fmt: skip
 
 
-def list_requests(application: Application) -> set[tuple[str, str]]:
-    """Methods and paths of every route: those of the API by its description, the rest by itself."""
-    found = {
-        (method.upper(), path)
-        for path, methods in application.api.openapi()["paths"].items()
-        for method in methods
-    }
-    for route in application.api.routes:
-        path = getattr(route, "path", None)
-        if isinstance(route, Mount):
-            found |= {("GET", f"{path}/x")}
-        elif path is not None and not is_websocket(route):
-            methods = getattr(route, "methods", None) or {"GET", "POST"}
-            found |= {(method, path) for method in methods}
-    # What no route knows, below the API and among the pages.
-    found |= {("GET", "/api/v1/none"), ("POST", "/api"), ("GET", "/run"), ("GET", "/none")}
-    return {(method, re.sub(r"[{}]|:path", "", path)) for method, path in found}
-
-
 def list_routes(application: Application) -> set[tuple[str, str]]:
     """Methods and paths that programs and people call, as a reference writes them."""
     found = {
@@ -93,12 +62,8 @@ def list_routes(application: Application) -> set[tuple[str, str]]:
     return {(method, path.rstrip("/")) for method, path in found}
 
 
-def is_websocket(route: BaseRoute) -> bool:
-    return isinstance(route, WebSocketRoute)
-
-
 def test_the_stranger_is_refused_at_every_route(application: Application, client: TestClient):
-    requests = list_requests(application)
+    requests = list_requests(application.api)
     assert {("GET", "/api/v1/runs"), ("POST", "/_dash-update-component")} <= requests
     assert len(requests) > 70
     for method, path in sorted(requests):
@@ -137,7 +102,7 @@ def test_another_method_is_refused_and_says_which_would_do(
 
 
 def test_the_stranger_is_refused_at_every_websocket(application: Application, client: TestClient):
-    paths = [route.path for route in application.api.routes if isinstance(route, WebSocketRoute)]
+    paths = list_websockets(application.api)
     assert "/_dash-ws-callback" in paths
     for path in paths:
         with pytest.raises(WebSocketDisconnect), client.websocket_connect(path):

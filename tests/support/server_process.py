@@ -15,23 +15,29 @@ from support.agent_waiting import wait_until
 
 
 class ServerProcess:
-    """`longpole up` on free ports.
+    """`longpole up`, or another command that serves, on free ports.
 
     Args:
         directory: For its data, ports file and log; give the same one to start it again.
         arguments: More options.
         environment: Added to this process's environment.
+        command: `up` or `server`.
     """
 
     def __init__(
-        self, directory: Path, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        command: str = "up",
     ) -> None:
+        directory.mkdir(exist_ok=True)
         self._ports_file = directory / "ports.json"
         self._ports_file.unlink(missing_ok=True)
         self._log = directory / "log"
         self.data_dir = directory / "data"
         self.process = start_longpole(
-            "up", "--port", "0", "--data-dir", str(self.data_dir),
+            command, "--port", "0", "--data-dir", str(self.data_dir),
             "--otlp-http-port", "0", "--otlp-grpc-port", "0",
             "--ports-file", str(self._ports_file), *arguments,
             environment=environment, log=self._log,

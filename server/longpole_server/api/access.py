@@ -7,7 +7,7 @@ another site's page is refused.
 
 import base64
 import binascii
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
 
@@ -20,10 +20,12 @@ from longpole_server.api.peers import Peer, Proxies, read_peer
 from longpole_server.api.responses import make_error
 from longpole_server.auth.book import AccessBook
 from longpole_server.auth.sessions import Sessions
+from longpole_server.auth.vouchers import HEADER, Vouchers
 from longpole_server.model.principal import EVERYBODY, Principal
-from longpole_server.service.asking import Asker, asking_as
+from longpole_server.service.asking import Asker, Shown, asking_as
 
 LOGIN_PATH, LOGOUT_PATH = "/login", "/logout"
+CHANGES_PATH = "/api/v1/changes"
 SESSION_COOKIE = "longpole_session"
 # Nothing is told there, or it is told after a check of its own in the protocol's own form.
 OPEN_PATHS = frozenset(
@@ -53,6 +55,7 @@ class Access:
         proxy_role: What people may do whom a proxy names and the book does not know.
         hosts: Names under which browsers may call where nobody is asked for credentials; None:
             under any.
+        vouchers: Says for whom another server asks; None where there is no other.
     """
 
     book: AccessBook
@@ -60,6 +63,17 @@ class Access:
     proxies: Proxies = field(default_factory=Proxies)
     proxy_role: str = "viewer"
     hosts: frozenset[str] | None = None
+    vouchers: Vouchers | None = None
+
+    def find_peer(self, scope: Scope, headers: Headers) -> Peer:
+        """Return who stands at the other end, also of a server that asks for somebody."""
+        value = headers.get(HEADER)
+        voucher = self.vouchers.read(value) if self.vouchers is not None and value else None
+        if voucher is None:
+            return read_peer(scope, headers, self.proxies)
+        if not voucher.address:
+            return replace(read_peer(scope, headers, Proxies()), is_server=True)
+        return Peer(voucher.address, voucher.is_encrypted, voucher.user)
 
     def find_by_header(self, authorization: str | None) -> Principal | None:
         """Return whose token an `Authorization` header holds, None without a valid one."""
@@ -133,7 +147,7 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        peer = read_peer(scope, headers, self._access.proxies)
+        peer = self._access.find_peer(scope, headers)
         scope = {**scope, "client": (peer.address, 0) if peer.address else None}
         scope["state"] = {**scope.get("state", {}), "peer": peer}
         if scope["path"] in self._open_paths:
@@ -145,7 +159,13 @@ class AccessMiddleware:
         if refusal is not None:
             await _refuse(scope, refusal)(scope, receive, send)
             return
-        with asking_as(Asker(principal, peer.address)):
+        shown = Shown(
+            headers.get("authorization", ""),
+            headers.get("cookie", ""),
+            peer.is_encrypted,
+            peer.user,
+        )
+        with asking_as(Asker(principal, peer.address, shown)):
             if scope["type"] == "websocket":
                 send = self._ending_with(principal, headers.get("cookie"), send)
             await self._app(scope, receive, send)
@@ -154,6 +174,8 @@ class AccessMiddleware:
         self, scope: Scope, headers: Headers, peer: Peer
     ) -> tuple[Principal, "Refusal | None"]:
         access = self._access
+        if peer.is_server and scope["path"] == CHANGES_PATH:
+            return EVERYBODY, None
         by_header = access.find_by_header(headers.get("authorization"))
         if by_header is not None:
             return by_header, check_role(by_header, scope)
@@ -218,6 +240,8 @@ def check_role(principal: Principal, scope: Scope) -> Refusal | None:
         may = principal.may_send and principal.projects is None
     elif path in _ADMIN_PATHS:
         may = principal.may_change and principal.projects is None
+    elif path == CHANGES_PATH:
+        may = principal.may_read and principal.projects is None
     elif method in _SAFE_METHODS or not path.startswith("/api/"):
         may = principal.may_read
     else:

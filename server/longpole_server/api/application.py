@@ -12,6 +12,7 @@ from longpole import __version__
 from longpole_server.api.access import AccessMiddleware
 from longpole_server.api.alerts import create_alerts_router
 from longpole_server.api.asker import create_asker_router
+from longpole_server.api.changes import create_changes_router
 from longpole_server.api.channels import create_channels_router
 from longpole_server.api.discovery import create_discovery_router
 from longpole_server.api.gpus import create_gpus_router
@@ -32,6 +33,7 @@ from longpole_server.api.storage import create_storage_router
 from longpole_server.api.transfers import create_transfer_router
 from longpole_server.service import Service
 from longpole_server.service.importing import LogImporter
+from longpole_server.service.news import NewsDesk
 from longpole_server.service.storage import Storage
 from longpole_server.service.transferring import RunTransfer
 
@@ -47,13 +49,15 @@ class ApiParts:
         otlp_routes: Receivers that stand at the root.
         door: Who may call, and how people sign in; None lets everyone.
         max_import_bytes: Largest log taken by import.
+        importer: Takes logs; None leaves its route out.
+        news: Tells other servers what changed; None leaves its route out.
         storage: What the store holds; None leaves its route out.
         transfer: Takes whole runs out and in; None leaves its routes out.
         sql_routes: The door for people's own SQL; they check passwords themselves.
     """
 
     service: Service
-    importer: LogImporter
+    importer: LogImporter | None
     otlp_routes: Sequence[BaseRoute]
     check_ready: CheckReady
     collect_metrics: CollectMetrics
@@ -62,6 +66,7 @@ class ApiParts:
     sql_routes: Sequence[Route] = ()
     storage: Storage | None = None
     transfer: RunTransfer | None = None
+    news: NewsDesk | None = None
 
 
 def create_api(parts: ApiParts) -> FastAPI:
@@ -84,12 +89,16 @@ def create_api(parts: ApiParts) -> FastAPI:
         create_rules_router(parts.service.alerts),
         create_silences_router(parts.service.alerts),
         create_channels_router(parts.service.alerts),
-        create_import_router(parts.importer, parts.max_import_bytes),
         create_gpus_router(parts.service),
         create_discovery_router(parts.service),
         create_runs_router(parts.service),
     ):
         api.include_router(router, prefix=PREFIX)
+    if parts.importer is not None:
+        router = create_import_router(parts.importer, parts.max_import_bytes)
+        api.include_router(router, prefix=PREFIX)
+    if parts.news is not None:
+        api.include_router(create_changes_router(parts.news), prefix=PREFIX)
     if parts.transfer is not None:
         router = create_transfer_router(parts.transfer, parts.service, parts.max_import_bytes)
         api.include_router(router, prefix=PREFIX)

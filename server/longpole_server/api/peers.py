@@ -46,11 +46,13 @@ class Peer:
         address: Of the client, as far as it can be trusted; empty when not known.
         is_encrypted: Whether the client speaks TLS.
         user: Whom a trusted proxy says it is, None where none says.
+        is_server: Whether it is another server that asks for itself.
     """
 
     address: str
     is_encrypted: bool
     user: str | None = None
+    is_server: bool = False
 
 
 def read_peer(scope: Scope, headers: Headers, proxies: Proxies) -> Peer:

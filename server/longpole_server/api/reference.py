@@ -110,6 +110,7 @@ def _describe_api() -> dict[str, Any]:
             max_import_bytes=1,
             storage=nothing,
             transfer=nothing,
+            news=nothing,
         )
     )
     # Where nobody is asked who they are it is left out, and there is nobody here.

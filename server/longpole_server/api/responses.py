@@ -19,6 +19,7 @@ from longpole_server.errors import (
     StoreError,
     TooLargeError,
     UnreadableLogError,
+    WriterAwayError,
 )
 
 _logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ _STATUSES: tuple[tuple[type[ServerError], int], ...] = (
     (UnreadableLogError, 422),
     (BusyError, 429),
     (StoreError, 503),
+    (WriterAwayError, 503),
 )
 _CODES = {401: "unauthorized", 404: "not_found", 405: "method_not_allowed"}
 

@@ -61,12 +61,24 @@ class EndedSessions:
         Raises:
             StoreError: It cannot be read.
         """
+        self._learn(elsewhere.list_ids(self._max_age_s))
+        self._elsewhere = elsewhere
+
+    def learn_of(self, elsewhere: EndsElsewhere, since_s: int) -> None:
+        """Learn which sessions ended at another server within so many seconds.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        self._learn(elsewhere.list_ids(since_s))
+
+    def _learn(self, known: Collection[str]) -> None:
         until_s = self._clock_s() + self._max_age_s
-        known = elsewhere.list_ids(self._max_age_s)
         with self._lock:
             for session_id in known:
                 self._until_s.setdefault(session_id, until_s)
-        self._elsewhere = elsewhere
+            while len(self._until_s) > _MAX_KEPT:
+                del self._until_s[next(iter(self._until_s))]
 
     def add(self, session_id: str) -> None:
         """Remember that a session ended now."""

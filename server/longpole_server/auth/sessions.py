@@ -67,6 +67,10 @@ class Sessions:
         """Know of sessions that ended at another server, and tell it. Raises as its methods."""
         self._ended.share(elsewhere)
 
+    def learn_ends(self, elsewhere: EndsElsewhere, since_s: int) -> None:
+        """Learn which ended at another server within so many seconds. Raises as its methods."""
+        self._ended.learn_of(elsewhere, since_s)
+
     def _read(self, value: str) -> tuple[str, str, str] | None:
         """Return subject, stamp and id of a session; None when it is forged or too old."""
         try:

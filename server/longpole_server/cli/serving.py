@@ -12,7 +12,7 @@ import ssl
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from pathlib import Path
 
 import anyio.to_thread
@@ -33,6 +33,7 @@ from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.read.pool import READ_THREADS
 from longpole_server.single_writer import RightToWrite, hold_right_to_write
 from longpole_server.sql_door import QUERY_THREADS
+from longpole_server.web_app import WebApplication, open_web_application
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def run_server(config: Config, companions: Companions) -> int:
         open_channels(read_settings(config))
         # Nobody is let wait at a port behind which there is no server yet.
         with (
-            hold_right_to_write(config) as right,
+            _hold_right(config) as right,
             contextlib.closing(bind(config.host, config.port)) as listener,
         ):
             uvloop.run(_serve(config, listener, companions, right))
@@ -116,13 +117,13 @@ async def _serve(
             "the token has fewer than %d characters and may be guessed: `openssl rand -hex 32`",
             _SHORT_TOKEN,
         )
-    with open_application(config, right.check) as application:
+    with _open(config, right) as application:
         _calm_garbage_collection()
         application.start()
         async with AsyncExitStack() as running:
             ports = {"http": port_of(listener)}
             await running.enter_async_context(_serving(application.front, listener, tls))
-            if not config.no_otlp:
+            if not config.no_otlp and isinstance(application, Application):
                 opened = await _open_standard_ports(application, config, running, certificate)
                 ports.update(opened)
             if certificate is not None:
@@ -135,6 +136,21 @@ async def _serve(
             await stop.wait()
         if not await asyncio.to_thread(application.drain, _DRAIN_S):
             _logger.warning("what is not written yet stays in the journal for the next start")
+
+
+def _hold_right(config: Config) -> AbstractContextManager[RightToWrite]:
+    """Wait for the right to write; who only shows needs none."""
+    if config.is_web:
+        return contextlib.nullcontext(RightToWrite(None, lambda: False))
+    return hold_right_to_write(config)
+
+
+def _open(
+    config: Config, right: RightToWrite
+) -> AbstractContextManager[Application | WebApplication]:
+    if config.is_web:
+        return open_web_application(config)
+    return open_application(config, right.check)
 
 
 def _calm_garbage_collection() -> None:
@@ -155,7 +171,7 @@ def _on_signal(stop: asyncio.Event) -> None:
     stop.set()
 
 
-async def _open_own_port(application: Application, running: AsyncExitStack) -> str:
+async def _open_own_port(application: Application | WebApplication, running: AsyncExitStack) -> str:
     """Listen for the programs beside this one, whom no certificate names this machine for."""
     listener = running.enter_context(contextlib.closing(bind("127.0.0.1", 0)))
     await running.enter_async_context(_serving(application.front, listener))

@@ -9,6 +9,7 @@ import platformdirs
 
 from longpole.host_names import is_loopback
 from longpole.log_lines import parse_form
+from longpole_server.config.roles import check_role
 from longpole_server.config.values import (
     parse_count,
     parse_flag,
@@ -34,6 +35,20 @@ class Config:
         ConfigError: The settings contradict each other.
     """
 
+    role: str = field(
+        default="all",
+        metadata=_option(
+            "what this server does: all; or, with an external ClickHouse, ingest (takes data and"
+            " judges it, no pages) or web (pages and API alone, any number of them)"
+        ),
+    )
+    writer_url: str | None = field(
+        default=None,
+        metadata=_option("address at which the role web reaches the server that takes data"),
+    )
+    writer_ca_file: Path | None = field(
+        default=None, metadata=_option("certificates that its certificate is checked with", Path)
+    )
     host: str = field(default="127.0.0.1", metadata=_option("address to listen on"))
     port: int = field(
         default=8470,
@@ -262,12 +277,18 @@ class Config:
             )
         if self.proxy_role not in {"viewer", "admin"}:
             raise ConfigError(f"--proxy-role {self.proxy_role!r} is neither viewer nor admin")
+        check_role(self)
         if not (self.insecure or self.is_guarded or is_loopback(self.host)):
             raise ConfigError(
                 f"refusing to listen on {self.host} without a token or users",
                 hint="set LONGPOLE_TOKEN or --token-file, or add users with `longpole access`;"
                 " or say --insecure",
             )
+
+    @property
+    def is_web(self) -> bool:
+        """Whether this server shows what another one writes."""
+        return self.role == "web"
 
     @property
     def access_path(self) -> Path:
@@ -290,3 +311,11 @@ class UpConfig(Config):
     demo: bool = field(
         default=False, metadata=_option("also start a simulated training run", parse_flag)
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.role != "all":
+            raise ConfigError(
+                "longpole up is a whole server with its agent",
+                hint=f"longpole server --role {self.role} runs a part of one",
+            )

@@ -45,6 +45,12 @@ SELECT * FROM (
 )
 ORDER BY decided_ns, alert_id
 """
+_DECIDED_SINCE = """
+SELECT * FROM alert_events FINAL
+WHERE decided_ns >= fromUnixTimestamp64Nano({since_ns:Int64})
+ORDER BY decided_ns, alert_id
+LIMIT 50000
+"""
 # What rules measured of what was wrong, newest last.
 _MEASURED_SINCE = """
 SELECT * FROM (
@@ -359,6 +365,10 @@ class AlertReader:
     def list_events_since(self, since_ns: int) -> list[AlertEvent]:
         """Return what was decided since a time and all of what is not over, in order."""
         return self._list_events(_EVENTS_SINCE, {"since_ns": since_ns})
+
+    def list_decided_since(self, since_ns: int) -> list[AlertEvent]:
+        """Return what was decided since a time, in order."""
+        return self._list_events(_DECIDED_SINCE, {"since_ns": since_ns})
 
     def list_measured_since(self, since_ns: int) -> list[AlertEvent]:
         """Return what was decided since a time of conditions that were met, in order."""

@@ -7,18 +7,35 @@ threads. Outside of any request the server itself asks, and sees everything.
 import contextlib
 from collections.abc import Generator, Hashable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from longpole_server.errors import ForbiddenError
 from longpole_server.model.principal import EVERYBODY, Principal
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """What somebody showed to be let in: another server is shown the same.
+
+    Attributes:
+        authorization, cookies: The headers, empty without one.
+        is_encrypted: Whether they speak TLS.
+        user: Whom a trusted proxy named, None where none did.
+    """
+
+    authorization: str = field(default="", repr=False)
+    cookies: str = field(default="", repr=False)
+    is_encrypted: bool = False
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
-    """Somebody, and the address they ask from, empty for the server itself."""
+    """Somebody, the address they ask from, empty for the server itself, and what they showed."""
 
     principal: Principal
     address: str = ""
+    shown: Shown = Shown()
 
 
 _SERVER = Asker(EVERYBODY)

@@ -77,6 +77,11 @@ class GpuJoiner:
         """Return why GPUs of a run's nodes were not joined to it, for people."""
         return self._notes.get(run_id, ())
 
+    @property
+    def notes(self) -> Mapping[str, Sequence[str]]:
+        """All of these by run."""
+        return self._notes
+
     def join(self) -> bool:
         """Join once; tell whether anything changed.
 

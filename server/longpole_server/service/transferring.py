@@ -3,14 +3,22 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from longpole_server.errors import BadRequestError, NotFoundError
 from longpole_server.read.pool import ClientPool
 from longpole_server.read.run_rows import RUN_TABLES, Slice, list_slices, read_slice
 from longpole_server.service.importing import check_run_id
-from longpole_server.store.arrivals import Arrivals
 
 _LAST = RUN_TABLES[-1]
+
+
+class TakesRows(Protocol):
+    """Where rows of exported runs go."""
+
+    def store(self, table: str, file: Path, run_id: str) -> int:
+        """Store the rows of a Parquet file as the run's, and return how many were new."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class RunTransfer:
     """
 
     pool: ClientPool
-    arrivals: Arrivals
+    arrivals: TakesRows
     on_arriving: Callable[[str], None]
     on_arrived: Callable[[str], None]
 

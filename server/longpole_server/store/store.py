@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 # In errors that ClickHouse itself reports, and in those of certificates.
 _FINAL = ("DB::Exception", "CERTIFICATE_VERIFY_FAILED")
+_NO_TABLES = ("UNKNOWN_DATABASE", "UNKNOWN_TABLE")
 
 
 class Store:
@@ -128,6 +129,44 @@ def open_store(config: StoreConfig) -> Store:
         if lock is not None:
             lock.release()
         raise
+
+
+def open_store_to_read(config: StoreConfig) -> Store:
+    """Open an external store that another server writes: nothing of it is changed.
+
+    Tables that are not there yet, or older than this program, are waited for.
+
+    Raises:
+        StoreError: The database failed, has other tables, or was written by a newer program.
+    """
+    connector = Connector(config, choose_settings(config))
+    _connect_first(config, connector).close()
+    deadline_s = time.monotonic() + config.start_timeout_s
+    while (missing := _explain_schema(config, connector)) is not None:
+        if time.monotonic() + _RETRY_S > deadline_s:
+            raise StoreError(
+                missing, hint="the server that takes data makes them when it starts: is it up?"
+            )
+        _log.warning("the store is waited for: %s", missing)
+        time.sleep(_RETRY_S)
+    return Store(config, connector, connector.connect(READ_SETTINGS), None)
+
+
+def _explain_schema(config: StoreConfig, connector: Connector) -> str | None:
+    """Return what the tables lack, None when nothing."""
+    client = connector.connect(READ_SETTINGS, config.tables_database)
+    try:
+        pending = migrations.find_pending(client)
+    except StoreError as error:
+        if any(word in error.message for word in _NO_TABLES):
+            return "there are no tables yet"
+        raise
+    finally:
+        client.close()
+    if not pending:
+        return None
+    newest = pending[-1]
+    return f"its tables lack migration {newest.number:04}_{newest.name}"
 
 
 def _prepare_schema(config: StoreConfig, connector: Connector) -> None:

@@ -112,8 +112,21 @@ def list_pending(
     Raises:
         StoreError: The database was written by a newer program, or an applied one changed.
     """
-    known = load_migrations() if known is None else known
     client.command(render_record_table(dialect))
+    return find_pending(client, known)
+
+
+def find_pending(client: Client, known: Sequence[Migration] | None = None) -> tuple[Migration, ...]:
+    """Return the migrations that a database lacks which has the table of applied ones.
+
+    Args:
+        client: Reads; nothing is made.
+        known: What this program brings; None loads it.
+
+    Raises:
+        StoreError: As `list_pending`, or there is no such table.
+    """
+    known = load_migrations() if known is None else known
     applied = {
         row["number"]: row
         for row in client.query("SELECT number, name, checksum FROM schema_migrations").to_pylist()
