@@ -41,6 +41,7 @@ from longpole_agent.receiver.stamping import Stamper
 from longpole_agent.sampler import Sampler
 from longpole_agent.server_api import HttpServerApi
 from longpole_agent.sources.host import HostSource, list_addresses
+from longpole_agent.sources.monitor_pages import STEP_PATH
 from longpole_agent.sources.nvml.source import NvmlSource
 from longpole_agent.sources.own import OwnSource
 from longpole_agent.sources.owners import ProcessOwners
@@ -101,7 +102,12 @@ class Agent:
             find=tuple if config.no_discovery else _make_finder(pages),
         )
         self._scraping = ScrapeSource(
-            self._targets, pages, self._peers, config.scrape_interval_s, config.host_name
+            self._targets,
+            pages,
+            self._peers,
+            config.scrape_interval_s,
+            config.host_name,
+            glance=HttpPages(path=STEP_PATH),
         )
         self._nvml: NvmlSource | None = None
         if not config.no_nvml:

@@ -9,6 +9,7 @@ before, what has changed is that step's, and the rest tells nothing.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from longpole.conventions import rl_insight
 from longpole.conventions.attributes import (
@@ -27,7 +28,12 @@ _MAX_ROUNDS = 10
 _MAX_GAUGES = 4000
 _IDENTITY = (LEGACY_PROJECT, LEGACY_EXPERIMENT)
 # In the order they are trusted: the fully asynchronous trainer logs by parameter version.
-_STEP_GAUGES = (f"{rl_insight.GAUGE_PREFIX}fully_async_count_current_param_version",)
+_STEP_GAUGES = (
+    f"{rl_insight.GAUGE_PREFIX}fully_async_count_current_param_version",
+    rl_insight.STEP_GAUGE,
+)
+# Prometheus' client shows these alone when it is asked so; what does not know how shows all.
+STEP_PATH = "/metrics?" + "&".join(f"name[]={gauge}" for gauge in _STEP_GAUGES)
 # Logged in some steps only: what stands there unchanged is of an earlier one. Two timers never
 # agree to the last bit.
 _OCCASIONAL = ("timing_s_", "timing_per_token_ms_", "val-", "val_")
@@ -44,11 +50,18 @@ class MonitorPage:
 
     Args:
         fetch: Fetches pages.
+        glance: Fetches of a page what names its step, at least.
         pause: Waits some seconds.
     """
 
-    def __init__(self, fetch: FetchPage, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        fetch: FetchPage,
+        glance: FetchPage,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._fetch = fetch
+        self._glance = glance
         self._pause = pause
         self._seen: dict[Attributes, _Seen] = {}
         self._last: list[Sample] = []
@@ -83,6 +96,25 @@ class MonitorPage:
         for identity, values in self._group(samples).items():
             points += self._take_step(identity, values, ts_ns, is_gone)
         return points
+
+    def has_moved(self, address: str) -> bool:
+        """Whether the page names another step than when it was read last.
+
+        Costs little: the page need not be made whole, nor be read so.
+
+        Raises:
+            PageError: It cannot be had.
+        """
+        samples = [
+            sample
+            for sample in islice(read_page(self._glance(address)), _MAX_GAUGES)
+            if sample is not None and _is_metric(sample)
+        ]
+        steps = {identity: _find_step(values) for identity, values in self._group(samples).items()}
+        return any(
+            step is not None and step != self._seen.get(identity, _Seen()).step
+            for identity, step in steps.items()
+        )
 
     def _read_once(self, address: str) -> list[Sample]:
         kept: list[Sample] = []
@@ -146,7 +178,7 @@ def _is_metric(sample: Sample) -> bool:
 
 
 def _find_step(values: Mapping[str, float]) -> int | None:
-    for gauge in (*_STEP_GAUGES, rl_insight.STEP_GAUGE):
+    for gauge in _STEP_GAUGES:
         value = values.get(gauge.removeprefix(rl_insight.GAUGE_PREFIX))
         if value is not None and value == value and abs(value) < 2**53:
             return int(value)

@@ -65,6 +65,7 @@ class _Visit:
     points: Sequence[Point] = ()
     num_left_out: int = 0
     error: str = ""
+    is_page: bool = True
 
 
 @dataclass(slots=True)
@@ -101,6 +102,7 @@ class ScrapeSource:
             next tick.
         now_ns: Wall clock, for visits between ticks.
         list_addresses: Gives the addresses of this node.
+        glance: Fetches of a trainer's page what names its step, at least; `fetch` by default.
     """
 
     name = "scrape"
@@ -115,10 +117,12 @@ class ScrapeSource:
         patience_s: float = _PATIENCE_S,
         now_ns: Callable[[], int] = time.time_ns,
         list_addresses: Callable[[], Sequence[str]] = list_addresses,
+        glance: FetchPage | None = None,
     ) -> None:
         self._list_addresses = list_addresses
         self._listing = listing
         self._fetch = fetch
+        self._glance = glance or fetch
         self._peers = peers
         self._interval_ns = round(interval_s * 1e9)
         self._host_name = host_name
@@ -142,7 +146,7 @@ class ScrapeSource:
         self._adopt_targets()
         with self._lock:
             for page in self._pages.values():
-                if not page.visits and ts_ns >= page.due_ns:
+                if ts_ns >= page.due_ns and all(visit.done() for visit in page.visits):
                     page.visits.append(self._pool.submit(self._read, page, ts_ns))
         pending = [visit for page in self._pages.values() for visit in page.visits]
         if pending:
@@ -194,11 +198,11 @@ class ScrapeSource:
         wait(visits, timeout_s)
 
     def look_at_trainers(self) -> None:
-        """Begin a visit of each live trainer's page; its points go with the next tick."""
+        """Read the live trainers' pages that name a new step; the next tick takes what they say."""
         with self._lock:
             for page in list(self._pages.values()):
                 if page.is_alive and page.is_trainer and _may_visit_again(page.visits):
-                    page.visits.append(self._pool.submit(self._read, page, self._now_ns()))
+                    page.visits.append(self._pool.submit(self._look, page))
 
     def _watch_trainers(self) -> None:
         while not self._is_closing.wait(_WATCH_S):
@@ -211,13 +215,21 @@ class ScrapeSource:
             page = self._pages.get(key)
             if page is None or (page.target != target and not page.visits):
                 # Registered anew: another process may be there now.
-                page = _Page(target, MonitorPage(self._fetch))
+                page = _Page(target, MonitorPage(self._fetch, self._glance))
             pages[key] = page
         self._pages = pages
 
     def _read(self, page: _Page, ts_ns: int) -> _Visit:
         with page.lock:
             return self._try_read(page, ts_ns)
+
+    def _look(self, page: _Page) -> _Visit:
+        with page.lock:
+            try:
+                has_moved = page.monitor.has_moved(page.target.address)
+            except PageError as error:
+                return _Visit(error=str(error) or "no page")
+            return self._try_read(page, self._now_ns()) if has_moved else _Visit(is_page=False)
 
     def _try_read(self, page: _Page, ts_ns: int) -> _Visit:
         try:
@@ -266,7 +278,7 @@ class ScrapeSource:
                 interval_ns = min(_LONGEST_BACKOFF_NS, 1_000_000_000 << min(excess, 6))
         else:
             page.num_failures = 0
-            counters.pages += 1
+            counters.pages += visit.is_page
             counters.left_out += visit.num_left_out
         page.due_ns = ts_ns + interval_ns
         return visit.points

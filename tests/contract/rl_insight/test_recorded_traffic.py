@@ -42,7 +42,7 @@ class Node:
         self._job = job
         self._experiment = experiment
         self._text = ""
-        self._page = MonitorPage(self._fetch, pause=lambda _: None)
+        self._page = MonitorPage(self._fetch, self._fetch, lambda _: None)
         self._stamper = Stamper(NoPeers(), "node-1", Pages(job))
         self._encoder = MetricsEncoder("node-1", 7)
 

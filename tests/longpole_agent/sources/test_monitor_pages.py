@@ -15,7 +15,7 @@ class Page:
     def __init__(self) -> None:
         self.text: str | PageError = ""
         self.later: list[str | PageError] = []
-        self.page = MonitorPage(self._fetch, self._pause)
+        self.page = MonitorPage(self._fetch, self._fetch, self._pause)
 
     def _fetch(self, target: str) -> str:
         if isinstance(self.text, PageError):
@@ -155,3 +155,16 @@ def test_the_fully_asynchronous_trainer_counts_versions() -> None:
     page = Page()
     page.text = show(training_global_step=40, fully_async_count_current_param_version=10)
     assert page.read()["training/global_step"] == (10, 40.0)
+
+
+def test_a_glance_tells_whether_a_new_step_is_there() -> None:
+    page = Page()
+    page.text = ""
+    assert not page.page.has_moved("node:9092")
+    page.text = show(training_global_step=1, timing_s_gen=1.0)
+    assert page.page.has_moved("node:9092")
+    page.read()
+    page.text = show(training_global_step=1, timing_s_gen=2.0)
+    assert not page.page.has_moved("node:9092")
+    page.text = show(training_global_step=2)
+    assert page.page.has_moved("node:9092")

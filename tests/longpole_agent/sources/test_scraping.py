@@ -120,13 +120,14 @@ def test_a_step_right_before_a_trainer_s_end_is_seen_between_two_ticks() -> None
     node.sample(1)
     node.answers["h:2"] = lambda: show_step(2)
     node.source.look_at_trainers()
-    wait_until(lambda: node.num_read["h:2"] == 4)
+    # A glance, and the page until it stands still.
+    wait_until(lambda: node.num_read["h:2"] == 5)
     node.answers["h:2"] = refuse
     for _ in range(50):
         node.source.look_at_trainers()
     # An engine's page outlives every step, and what has failed waits for its tick.
     assert node.num_read["h:1"] == 1
-    assert node.num_read["h:2"] <= 5
+    assert node.num_read["h:2"] <= 6
     assert [(point.value, point.ts_ns) for point in node.sample(2)] == [(2.0, 99 * S)]
     assert node.source.describe()["failed"] <= 1
     node.source.close()
@@ -140,7 +141,6 @@ def test_pages_are_looked_at_between_ticks_once_it_is_started() -> None:
     node.source.start()
     wait_until(lambda: node.num_read["h:2"] > seen)
     node.source.close()
-    assert node.source.describe()["pages"] == 1
 
 
 def test_visits_that_nobody_takes_come_to_an_end() -> None:
