@@ -1,12 +1,17 @@
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # No test depends on timing: a busy machine makes any example slow. The suite tries the same
 # examples each time, so that red means a change; `make search` draws new ones, and what it finds
 # becomes an @example of its test.
-settings.register_profile("longpole", deadline=None, derandomize=True)
+settings.register_profile(
+    "longpole",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("longpole")
 

@@ -139,6 +139,11 @@ class FakeServer:
         """Let time pass in the pretend cluster."""
         self._post("advance", seconds=seconds)
 
+    def list_links(self) -> dict[str, str]:
+        """Where alerts lead, by rule."""
+        with urllib.request.urlopen(f"{self.address}/fake/links", timeout=60) as answer:
+            return json.loads(answer.read())
+
     def _post(self, name: str, **query: object) -> dict[str, Any]:
         request = urllib.request.Request(
             f"{self.address}/fake/{name}?{urlencode(query)}", method="POST"

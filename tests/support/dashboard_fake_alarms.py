@@ -4,6 +4,9 @@ from typing import Any
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.events import make_link
+from longpole_server.alerts.lifecycle import fold_event
+from longpole_server.alerts.rule import Rule
+from longpole_server.alerts.user_rules import make_rule
 from longpole_server.model.alert import (
     Acknowledgement,
     Alert,
@@ -26,6 +29,8 @@ _NAMES = {
     HANGING_RUN: "ppo-llama-70b-code",
     ASYNC_RUN: "dapo-qwen3-32b-agents",
 }
+# Figures that users watch, each drawn by another panel.
+USER_FIGURES = ("reward_mean", "step_duration_s", "stage_s/gen", "mfu_actor", "engines/running")
 _RULES = {rule.rule_id: rule for rule in BUILT_IN_RULES}
 # What each was told as: rule, run, entity, seconds ago, state, value, threshold, baseline, unit.
 _ALERTS: tuple[tuple[Any, ...], ...] = (
@@ -131,6 +136,56 @@ def fill_alerts(into: FakeAlerts, now_ns: int) -> None:
         ),
     ]
     _fill_inputs(into, now_ns)
+
+
+def fill_each_rule(into: FakeAlerts, now_ns: int) -> None:
+    """Put in one alert of every built-in rule and of a user's rule on a figure of each panel."""
+    for figure in USER_FIGURES:
+        document = {"metric": figure, "comparison": "above", "threshold": 1}
+        saved = into.save_rule(document, f"user.{figure.replace('/', '-')}")
+        rule = make_rule(saved)
+        seen = AlertEvidence(figure, 2.0, rule.detector.unit)
+        into.alerts.append(_make_alert_of(rule, now_ns, (seen,)))
+    for rule in BUILT_IN_RULES:
+        broken = (AlertEvidence("grad_norm", 0.2, "1"),) if rule.rule_id == "loss.nan" else ()
+        into.alerts.append(_make_alert_of(rule, now_ns, broken))
+
+
+def _make_alert_of(rule: Rule, now_ns: int, evidence: tuple[AlertEvidence, ...]) -> Alert:
+    run_id = ASYNC_RUN if rule.rule_id.startswith("staleness.") else LIVE_RUN
+    entity = {"run": run_id, "gpu": "node-a1/3", "host": "node-a1", "replica": "engine-0"}
+    is_server = rule.entity_kind == "server"
+    event = AlertEvent(
+        event_id=f"event-{rule.rule_id}",
+        alert_id=f"alert-{rule.rule_id}",
+        kind="firing",
+        ts_ns=now_ns - 60 * S,
+        decided_ns=now_ns - 60 * S,
+        rule=rule.rule_id,
+        severity=rule.severity,
+        run_id="" if is_server else run_id,
+        run_name="",
+        project="",
+        entity_kind=rule.entity_kind,
+        entity_id=entity.get(rule.entity_kind, "this server"),
+        started_ns=now_ns - 300 * S,
+        started_step=26 if rule.trigger == "step" else None,
+        fired_ns=now_ns - 300 * S,
+        step=28 if rule.trigger == "step" else None,
+        count=3,
+        value=2.0,
+        threshold=1.0,
+        baseline=None,
+        unit=rule.detector.unit,
+        summary=f"{rule.title}.",
+        cause=rule.cause,
+        first_look=rule.first_look,
+        evidence=evidence,
+        notify=True,
+    )
+    alert = fold_event(None, event)
+    assert alert is not None
+    return alert
 
 
 def _make_events(number: int, row: tuple[Any, ...], now_ns: int) -> list[AlertEvent]:

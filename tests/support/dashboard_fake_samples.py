@@ -63,6 +63,9 @@ def make_metric(spec: RunSpec, planned: PlannedStep, name: str) -> float:
         "clip_fraction": 0.11 + 0.02 * np.sin(step / 4) + abs(rng.normal(0, 0.008)),
         "truncated_ratio": 0.02 + 0.001 * step,
         "grad_norm": 0.21 + abs(rng.normal(0, 0.03)),
+        "stale_drop_ratio": 0.02,
+        "rollout_train_mismatch": 0.012,
+        "critic/advantages/std": 0.9 + rng.normal(0, 0.05),
         "staleness_max": spec.staleness if spec.staleness is not None else np.nan,
     }
     return float(levels.get(name, np.nan))

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from longpole_dashboards.app import mount
 from longpole_server.api.security_headers import SecurityHeadersMiddleware
+from support.dashboard_fake_alarms import fill_each_rule
 from support.dashboard_fake_service import FakeService
 from support.dashboard_large_service import LargeService
 
@@ -35,6 +36,10 @@ def make_api(service: FakeService) -> FastAPI:
         service.slow_down(seconds)
         return {"seconds": seconds}
 
+    def links() -> dict[str, str]:
+        return {alert.rule: alert.link for alert in service.alerts.list_alerts()}
+
+    api.add_api_route("/fake/links", links)
     api.add_api_route("/fake/slow", slow, methods=["POST"])
     api.add_api_route("/fake/advance", advance, methods=["POST"])
     api.add_api_route("/fake/finish-step", finish_step, methods=["POST"])
@@ -57,12 +62,15 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true", help="without any run")
     parser.add_argument("--large", action="store_true", help="with one very large run")
     parser.add_argument("--spare-nodes", type=int, default=2, help="nodes that no run uses")
+    parser.add_argument("--each-rule", action="store_true", help="an alert of every rule")
     options = parser.parse_args()
     specs = () if options.empty else None
     now_ns = time.time_ns()
     service = (
         LargeService(now_ns) if options.large else FakeService(now_ns, specs, options.spare_nodes)
     )
+    if options.each_rule:
+        fill_each_rule(service.alerts, now_ns)
     if options.speed:
         threading.Thread(target=_advance, args=(service, options.speed), daemon=True).start()
     server = uvicorn.Server(uvicorn.Config(make_api(service), log_level="warning"))

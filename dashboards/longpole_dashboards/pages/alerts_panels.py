@@ -285,7 +285,7 @@ PANELS = PanelGroup[AlertsReading](
         Panel((("alerts-counts", "children"),), _alerts_key, _counts),
         Panel(
             (("alerts-cards", "children"),),
-            lambda reading: (_alerts_key(reading), reading.state),
+            lambda reading: (_alerts_key(reading), reading.state, reading.asked),
             _cards,
         ),
         Panel(

@@ -42,6 +42,11 @@ class AlertsReading:
         """Which alerts are asked for."""
         return self.view.query.choice("state", STATES)
 
+    @property
+    def asked(self) -> str | None:
+        """The alert that the address names."""
+        return self.view.query.text("alert")
+
     @cached_property
     def alerts(self) -> Sequence[Alert]:
         """All alerts of the run that was asked for, or of every run."""
@@ -49,11 +54,19 @@ class AlertsReading:
 
     @cached_property
     def shown(self) -> Sequence[Alert]:
-        """Those of the state that was asked for: what nobody looks after first."""
+        """Those of the state that was asked for: what nobody looks after first.
+
+        What a link led to comes before all others, whatever became of it meanwhile.
+        """
         wanted = ("firing", "pending") if self.state == "open" else (self.state,)
         return sorted(
-            (alert for alert in self.alerts if alert.state in wanted),
+            (
+                alert
+                for alert in self.alerts
+                if alert.state in wanted or alert.alert_id == self.asked
+            ),
             key=lambda alert: (
+                alert.alert_id != self.asked,
                 _PHASES.index(alert.state),
                 alert.acknowledged is not None or self.find_silence(alert) is not None,
                 _SEVERITIES.index(alert.severity),

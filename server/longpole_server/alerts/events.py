@@ -7,8 +7,8 @@ from urllib.parse import quote, urlencode
 
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import Moment, RunContext
+from longpole_server.alerts.panels import find_panel
 from longpole_server.alerts.rule import (
-    DEFAULT_PANEL,
     ENGINES_PANEL,
     GPU_PANEL,
     NODE_PANEL,
@@ -16,7 +16,7 @@ from longpole_server.alerts.rule import (
     Rule,
 )
 from longpole_server.alerts.wording import fill_text
-from longpole_server.model.alert import Alert, AlertEvent, EventKind
+from longpole_server.model.alert import Alert, AlertEvent, AlertEvidence, EventKind
 from longpole_server.model.diagnosis import Entity
 
 # Steps, and minutes, that a link shows before those in which it began.
@@ -117,6 +117,10 @@ class EventMaker:
 
     def _fill(self, event: AlertEvent) -> AlertEvent:
         judgement, rule = self.judgement, self.rule
+        evidence = judgement.evidence
+        if rule.user is not None and judgement.value is not None:
+            # The event itself says what it is about: its link leads where that is drawn.
+            evidence = (AlertEvidence(rule.user.metric, judgement.value, judgement.unit),)
         entity_id = judgement.words.get("gpu", event.entity_id)
         return replace(
             event,
@@ -128,7 +132,7 @@ class EventMaker:
             summary=fill_text(rule.summary, judgement, entity_id),
             cause=fill_text(rule.cause, judgement, entity_id),
             first_look=fill_text(rule.first_look, judgement, entity_id),
-            evidence=judgement.evidence,
+            evidence=evidence,
             silence_id=self.silence_id,
         )
 
@@ -179,6 +183,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
+def _find_panel(event: AlertEvent) -> str:
+    """Return where the figure of a user's rule is drawn."""
+    return find_panel(event.evidence[0].name if event.evidence else "")
+
+
 def make_link(event: AlertEvent, panel: str | None = None) -> str:
     """Return where the dashboard shows an alert: run, steps, panel; below the dashboard's root.
 
@@ -187,8 +196,8 @@ def make_link(event: AlertEvent, panel: str | None = None) -> str:
         panel: Element of the page; None is the rule's own.
     """
     if not event.run_id:
-        return f"/alerts#alert-{event.alert_id}"
-    shown = panel or _PANELS.get(event.rule, DEFAULT_PANEL)
+        return f"/alerts?alert={event.alert_id}#alert-{event.alert_id}"
+    shown = panel or _PANELS.get(event.rule) or _find_panel(event)
     if shown == NODE_PANEL:
         return f"/cluster?{urlencode({'node': event.entity_id}, quote_via=quote, safe='')}"
     query: dict[str, str | int] = {"id": event.run_id, "alert": event.alert_id}

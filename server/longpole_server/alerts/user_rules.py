@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from longpole_server.alerts.detectors.threshold import Threshold
 from longpole_server.alerts.inputs import label_of, unit_of
+from longpole_server.alerts.panels import find_panel
 from longpole_server.alerts.rule import DEFAULT_COOLDOWN_S, Rule
 from longpole_server.alerts.wording import format_number
 from longpole_server.errors import BadRequestError
@@ -99,7 +100,7 @@ def make_rule(user: UserRule) -> Rule:
         first_look=f"The metric {_literal(user.metric)} over the last steps.",
         for_steps=user.for_steps,
         cooldown_s=user.cooldown_s,
-        panel="run-health",
+        panel=find_panel(user.metric),
         user=user,
     )
 

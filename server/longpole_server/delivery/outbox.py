@@ -229,8 +229,9 @@ class Outbox:
 
     def close_group(self, message: AlertMessage) -> None:
         """Take note that a composed message is stored."""
-        group = self._groups.pop(message.run_id, None)
+        # In this order: who counts meanwhile counts it twice, and never not at all.
         self.add_message(message)
+        group = self._groups.pop(message.run_id, None)
         if group is not None:
             self._note_told(message.run_id, message.created_ns, _gravity(group))
 
@@ -288,7 +289,7 @@ class Outbox:
     @property
     def num_gathering(self) -> int:
         """Events that wait for others to be told with them."""
-        return sum(len(group.events) for group in self._groups.values())
+        return sum(len(group.events) for group in list(self._groups.values()))
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """Return when there is something to do next, None when nothing waits."""

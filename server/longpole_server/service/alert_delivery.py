@@ -90,9 +90,11 @@ class AlertDeliverer:
 
     @property
     def num_left(self) -> int:
-        """Events and messages that wait to be told or confirmed."""
-        waiting = sum(map(self._outbox.count_waiting, self._channels))
-        return len(self._inbox) + self._outbox.num_gathering + waiting
+        """Events and messages that wait to be told or confirmed; 0 only when nothing does."""
+        # In the order in which they pass on, so that none slips by between two looks.
+        with self._condition:
+            num_events = len(self._inbox) + self._outbox.num_gathering
+        return num_events + sum(map(self._outbox.count_waiting, self._channels))
 
     def on_events(self, events: Sequence[AlertEvent]) -> None:
         """Take note of events that are stored. Cheap; callable from any thread."""
@@ -121,9 +123,9 @@ class AlertDeliverer:
             StoreError: The database failed; what was not noted is done again.
         """
         with self._condition:
-            events, self._inbox = self._inbox, []
-        for event in events:
-            self._take_in(event)
+            for event in self._inbox:
+                self._take_in(event)
+            self._inbox.clear()
         if not self._may_act():
             return
         if self._notes.num_waiting:

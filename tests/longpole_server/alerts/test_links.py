@@ -2,9 +2,15 @@
 
 from urllib.parse import parse_qs, urlsplit
 
-from longpole_server.alerts.events import make_link
+import pytest
+
+from longpole_server.alerts.events import Subject, make_link
+from longpole_server.alerts.history import Moment
+from longpole_server.alerts.lifecycle import advance
+from longpole_server.alerts.user_rules import make_rule as make_user_rule
+from longpole_server.alerts.user_rules import read_user_rule
 from support.alert_events import make_event
-from support.alert_histories import at
+from support.alert_histories import RUN, at, judgement_of, make_run
 
 
 def read(link: str) -> tuple[str, dict[str, list[str]], str]:
@@ -36,7 +42,30 @@ def test_of_an_agent_to_its_node() -> None:
 
 
 def test_of_the_server_to_the_alerts() -> None:
-    assert make_link(make_event(rule="disk.filling", run_id="")) == "/alerts#alert-alert-1"
+    link = make_link(make_event(rule="disk.filling", run_id=""))
+    assert link == "/alerts?alert=alert-1#alert-alert-1"
+
+
+@pytest.mark.parametrize(
+    ("figure", "panel"),
+    [
+        ("reward_mean", "run-health"),
+        ("val/my own metric", "run-health"),
+        ("step_duration_s", "run-throughput"),
+        ("stage_s/gen", "run-shares"),
+        ("share/update_actor", "run-shares"),
+        ("mfu_step", "run-mfu"),
+        ("engines/running", "run-engines"),
+    ],
+)
+def test_of_a_users_rule_to_where_its_figure_is_drawn(figure: str, panel: str) -> None:
+    rule = make_user_rule(
+        read_user_rule({"metric": figure, "comparison": "above", "threshold": 1.0})
+    )
+    moment = Moment(at(10), at(11), 4)
+    event = advance(rule, Subject(RUN, make_run()), None, judgement_of(2), moment)
+    assert event is not None
+    assert read(make_link(event))[2] == panel == rule.panel
 
 
 def test_of_an_engine_to_its_minutes() -> None:

@@ -45,6 +45,22 @@ def test_events_of_a_run_within_the_wait_are_one_message():
     assert compose(outbox, wait_s(1_000)) == []
 
 
+def test_what_becomes_a_message_is_never_counted_as_nothing_that_waits():
+    counts: list[int] = []
+
+    class Watched(Outbox):
+        def add_message(self, message: AlertMessage) -> None:
+            counts.append(self.num_gathering + self.count_waiting("slack"))
+            super().add_message(message)
+            counts.append(self.num_gathering + self.count_waiting("slack"))
+
+    outbox = Watched(["slack"])
+    outbox.add_event(make_event())
+    compose(outbox, wait_s(60))
+    assert len(counts) == 2
+    assert all(counts)
+
+
 def test_what_follows_a_message_about_a_run_is_gathered_for_longer():
     outbox = Outbox(["slack"])
     outbox.add_event(make_event(1, decided_ns=at(0), severity="warning"))

@@ -54,6 +54,7 @@ def deliver_the_rest(directory: Path, slack: FakeSlack) -> set[str]:
     deadline_s = time.monotonic() + _DEADLINE_S
     while deliverer.num_left and time.monotonic() < deadline_s:
         time.sleep(0.05)
+    assert not deliverer.num_left, f"not told within {_DEADLINE_S:g} s"
     deliverer.close()
     events = {event.summary for event in alert_store.reader.list_events_since(0)}
     alert_store.writer.close()

@@ -174,7 +174,7 @@ LEARNING_RULES: tuple[Rule, ...] = (
         "critical",
         NotFinite(("loss", "grad_norm")),
         condition="a loss or gradient norm is NaN or infinite",
-        summary="{value} logged losses or gradient norms are not finite: {names}.",
+        summary="{what}: {names}.",
         cause="Overflow, a division by zero, or a broken batch; the weights may be spoilt already.",
         first_look="The last checkpoint before this step, and the first metric that broke.",
     ),

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from longpole_server.alerts.detectors.threshold import compare
@@ -54,7 +54,10 @@ class KlHigh:
                 )
             words["basis"] = f"{value:.3g} a token x {length:.0f} tokens of a mean response"
             value *= length
-        return compare(value, self.fire, self.clear, self.unit, words=words)
+        judgement = compare(value, self.fire, self.clear, self.unit, words=words)
+        if judgement.quiet_because is None:
+            return judgement
+        return replace(judgement, quiet_because=f"{judgement.quiet_because} a sequence")
 
 
 @dataclass(frozen=True, slots=True)

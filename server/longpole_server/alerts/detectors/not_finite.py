@@ -35,9 +35,15 @@ class NotFinite:
         if not watched:
             return not_judgeable("no loss and no gradient norm is reported")
         broken = {name: value for name, value in watched.items() if not math.isfinite(value)}
-        words = {"names": ", ".join(sorted(broken)[:3])}
+        words = {"names": ", ".join(sorted(broken)[:3]), "what": _name(len(broken))}
         evidence = tuple(AlertEvidence(name, value, "1") for name, value in sorted(broken.items()))
         quiet = None if broken else f"all {len(watched)} watched scalars are finite"
         return Judgement(
             bool(broken), not broken, float(len(broken)), 0.0, "1", None, evidence, words, quiet
         )
+
+
+def _name(count: int) -> str:
+    if count == 1:
+        return "A logged loss or gradient norm is not finite"
+    return f"{count} logged losses or gradient norms are not finite"

@@ -23,6 +23,12 @@ def test_kl_of_tokens_is_multiplied_by_the_length():
     assert not KlHigh().judge(history_of([make_point(1, scalars)])).is_judged
 
 
+def test_kl_that_is_quiet_says_that_it_is_of_a_sequence():
+    scalars = {"actor/kl_loss": 0.02, "response_length/mean": 1_000.0}
+    judgement = KlHigh().judge(history_of([make_point(1, scalars)]))
+    assert judgement.quiet_because == "20 nats is not above 50 nats a sequence"
+
+
 @pytest.mark.parametrize(
     ("config", "mfu", "fires"),
     [(None, 0.15, True), ({"num_experts": 64}, 0.15, False), ({"num_experts": 64}, 0.05, True)],

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.detectors.against_start import AgainstStart
 from longpole_server.alerts.detectors.not_finite import NotFinite
 from longpole_server.alerts.detectors.robust_jump import RobustJump
 from longpole_server.alerts.detectors.threshold import Threshold
 from longpole_server.alerts.history import StepPoint
 from longpole_server.alerts.rule import Detector, Judgement
+from longpole_server.alerts.wording import fill_text
 from support.alert_histories import history_of, make_point, points_of
 
 
@@ -100,3 +102,22 @@ def test_what_is_not_finite_is_named(value: float):
     judgement = NotFinite(("loss", "grad_norm")).judge(history_of([make_point(1, scalars)]))
     assert judgement.firing
     assert judgement.words["names"] == "actor/pg_loss"
+
+
+@pytest.mark.parametrize(
+    ("scalars", "said"),
+    [
+        (
+            {"actor/pg_loss": math.nan},
+            "A logged loss or gradient norm is not finite: actor/pg_loss.",
+        ),
+        (
+            {"actor/pg_loss": math.nan, "grad_norm": math.inf},
+            "2 logged losses or gradient norms are not finite: actor/pg_loss, grad_norm.",
+        ),
+    ],
+)
+def test_one_loss_that_is_no_number_is_no_plural(scalars: dict[str, float], said: str):
+    (rule,) = (rule for rule in BUILT_IN_RULES if rule.rule_id == "loss.nan")
+    judgement = rule.detector.judge(history_of([make_point(1, scalars)]))
+    assert fill_text(rule.summary, judgement, "team/run") == said
