@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 # Address, and what stands there last.
 PAGES = {
     "runs": ("/", "#runs-grid .lp-cell-run"),
-    "run": (run_address(LIVE_RUN), "#run-health .xtick", "#run-energy-stages td"),
+    "run": (run_address(LIVE_RUN), "#run-health .xtick text", "#run-energy-stages td"),
     "step": (
         step_address(LIVE_RUN, 20),
         "#step-samples .lp-cell-parts",

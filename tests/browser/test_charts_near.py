@@ -11,7 +11,7 @@ from support.dashboard_fake_service import LIVE_RUN
 
 pytestmark = pytest.mark.browser
 
-FIRST, LAST = "#run-shares .barlayer .point", "#run-health .xtick"
+FIRST, LAST = "#run-shares .barlayer .point", "#run-health .xtick text"
 PLACE = """
 (() => {
   const box = document.getElementById('run-health').getBoundingClientRect();

@@ -22,7 +22,7 @@ def open_run(page: Page, server: FakeServer, run_id: str, more: str = "") -> Non
     page.goto(server.address + run_address(run_id) + more)
     page.wait_for_selector("#run-shares .barlayer .point")
     # The last panel: from here on nothing moves on the page.
-    page.wait_for_selector("#run-health .xtick")
+    page.wait_for_selector("#run-health .xtick text")
 
 
 def open_step(page: Page, server: FakeServer, run_id: str, step: int) -> None:
@@ -64,6 +64,24 @@ def test_runs_are_listed_and_can_be_searched(page: Page, server: FakeServer) -> 
     page.wait_for_url(lambda url: "q=starved" in url)
     page.get_by_label("Search runs").fill("")
     expect(rows).to_have_count(6)
+
+
+def test_runs_are_sorted_by_a_click_on_a_heading(page: Page, server: FakeServer) -> None:
+    page.goto(server.address)
+    rows = page.locator("#runs-grid .ag-center-cols-container .ag-row")
+    expect(rows).to_have_count(6)
+    heading = page.locator("#runs-grid .ag-header-cell[col-id='gpus']")
+    first = page.locator("#runs-grid .ag-row[row-index='0'] [col-id='gpus']")
+    heading.click()
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    least = int(first.inner_text())
+    heading.click()
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    page.wait_for_function(
+        "least => Number(document.querySelector(\"#runs-grid .ag-row[row-index='0'] "
+        "[col-id='gpus']\").innerText) > least",
+        arg=least,
+    )
 
 
 def test_a_row_leads_to_its_run_and_back(page: Page, server: FakeServer) -> None:

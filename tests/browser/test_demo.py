@@ -116,7 +116,7 @@ def test_a_person_follows_a_live_run(
         row.click()
         page.wait_for_selector("#run-shares .barlayer .point")
         page.wait_for_selector("#run-gpus .heatmaplayer image")
-        page.wait_for_selector("#run-health .xtick")
+        page.wait_for_selector("#run-health .xtick text")
         expect(page.locator("#run-now")).to_contain_text("step")
         expect(page.locator("#run-verdict")).to_contain_text("confidence")
 

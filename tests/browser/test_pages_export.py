@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from longpole_dashboards.addresses import compare_address, sample_address, step_address
@@ -107,6 +108,22 @@ def test_charts_are_saved_as_svg(
     text = saved.read_text()
     assert text.startswith("<svg")
     assert "rgb(18, 21, 27)" in text
+
+
+def test_a_chart_s_own_button_saves_a_picture_that_stands_by_itself(
+    page: Page, server: FakeServer, tmp_path: Path
+) -> None:
+    page.goto(server.address + SAMPLE)
+    page.wait_for_selector("#samplepage-lanes .barlayer .point")
+    page.locator("#samplepage-lanes").hover()
+    with page.expect_download() as download:
+        page.locator("#samplepage-lanes .modebar-btn[data-title^='Download']").click()
+    saved = tmp_path / "saved.png"
+    download.value.save_as(saved)
+    assert download.value.suggested_filename == "turn-by-turn-beside-its-group.png"
+    with Image.open(saved) as picture:
+        assert picture.width > 2000
+        assert picture.convert("RGBA").getpixel((1, 1)) == (18, 21, 27, 255)
 
 
 def test_the_address_of_a_view_is_copied(chromium: Browser, server: FakeServer) -> None:

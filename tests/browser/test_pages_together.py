@@ -22,7 +22,7 @@ def open_run(page: Page, server: FakeServer, more: str = "") -> None:
     page.goto(server.address + run_address(LIVE_RUN) + more)
     page.wait_for_selector("#run-shares .barlayer .point")
     page.wait_for_selector("#run-gpus .heatmaplayer image")
-    page.wait_for_selector("#run-health .xtick")
+    page.wait_for_selector("#run-health .xtick text")
     page.wait_for_selector("#run-engines .heatmaplayer image")
 
 
@@ -88,8 +88,7 @@ def test_one_crosshair_stands_on_every_chart(page: Page, server: FakeServer) -> 
 def test_weight_syncs_are_marks_on_the_time_axis(page: Page, server: FakeServer) -> None:
     open_run(page, server, "&axis=time")
     for chart in ("run-shares", "run-throughput", "run-mfu", "run-gpus", "run-engines"):
-        marks = page.locator(f"#{chart} path.xtick.ticks").filter(visible=True)
-        expect(marks.nth(3)).to_be_attached()
+        expect(page.locator(f"#{chart} path.xtick.ticks").nth(3)).to_be_attached()
     signs = page.locator("#run-gpus .annotation", has_text="▴")
     signs.last.hover()
     expect(page.locator("#run-gpus .hovertext")).to_contain_text("weight sync")
@@ -131,6 +130,14 @@ def test_the_step_shows_replicas_and_engines(page: Page, server: FakeServer) -> 
         "document.querySelector('#step-timeline .js-plotly-plot').data.map(t => t.name)"
     )
     assert {"replicas", "kv", "run", "wait", "gpus"} <= set(names)
+
+
+def test_a_step_says_what_stopping_early_would_have_saved(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20))
+    what_if = page.locator("#step-partial")
+    for share in ("80 %", "90 %", "95 %"):
+        expect(what_if).to_contain_text(f"stop at {share}")
+    expect(what_if).to_contain_text("of the tokens")
 
 
 def test_a_step_is_saved_as_a_trace(page: Page, server: FakeServer) -> None:

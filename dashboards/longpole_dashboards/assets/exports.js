@@ -48,18 +48,32 @@
   }
 
   /* The paper of a chart is transparent on the page; a saved one stands by itself. */
-  function saveChart(id, name) {
+  function saveChart(id, name, format) {
     window.longpoleNear.drawNow(id);
     const plot = document.querySelector(`#${id} .js-plotly-plot`);
     if (!plot || !window.Plotly) return;
     const ground = getComputedStyle(document.documentElement).getPropertyValue("--lp-surface").trim();
     const layout = { ...plot.layout, paper_bgcolor: ground };
     const { width, height } = plot._fullLayout;
+    /* Twice as many dots as on the page: pictures are pasted into slides. */
+    const scale = format === "png" ? 2 : 1;
     window.Plotly.downloadImage(
       { data: plot.data, layout },
-      { format: "svg", width, height, filename: fileName(name, "").slice(0, -1) }
+      { format, width, height, scale, filename: fileName(name, "").slice(0, -1) }
     );
   }
+
+  /* Plotly's own button would save a chart without ground, called `newplot`. */
+  function savePicture(event) {
+    const button = event.target.closest?.(".modebar-btn[data-title^='Download plot']");
+    const graph = button?.closest(".dash-graph");
+    if (!graph) return;
+    event.stopPropagation();
+    const title = button.closest(".lp-panel")?.querySelector(".lp-panel-title")?.innerText;
+    saveChart(graph.id, title || graph.id, "png");
+  }
+
+  document.addEventListener("click", savePicture, true);
 
   /* Browsers hand out the clipboard on localhost and over https only. */
   function copy(text) {
@@ -88,6 +102,6 @@
     if (!button) return;
     if (button.id === "copy-link") copyAddress(button);
     else if (button.dataset.csv) saveTable(button.dataset.csv, button.dataset.name);
-    else saveChart(button.dataset.svg, button.dataset.name);
+    else saveChart(button.dataset.svg, button.dataset.name, "svg");
   });
 })();
