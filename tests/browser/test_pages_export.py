@@ -1,5 +1,8 @@
 """Saving and sharing in Chromium: tables, charts, addresses; keyboard and theme on every page."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportMissingImports=false
+
 import csv
 from pathlib import Path
 
@@ -29,6 +32,7 @@ def read_csv(path: Path) -> list[list[str]]:
         (COMPARISON, "compare-table", "part", 15),
         ("/alerts", "alerts-history", "when", 11),
         ("/cluster", "cluster-nodes", "Node", 8),
+        ("/cluster", "cluster-storage", "Table", 5),
         (step_address(LIVE_RUN, 20), "step-samples", "Sample", 101),
         ("/", "runs-grid", "Run", 7),
     ],

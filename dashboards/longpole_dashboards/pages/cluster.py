@@ -110,6 +110,7 @@ def layout(query: Query) -> Component:
                 ),
                 hint="Rows on disk, compressed; replaced versions count until they are merged.",
                 aside=html.Span(id="cluster-storage-aside"),
+                controls=(csv_button("cluster-storage", "tables of the store"),),
             ),
         ],
         className="lp-page",

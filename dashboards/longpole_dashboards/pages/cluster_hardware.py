@@ -10,6 +10,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import CLUSTER_PATH, cluster_address, run_address
+from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.paces import gpu_paces, replica_paces
 from longpole_dashboards.components.panel import fit_height, graph, panel
@@ -131,6 +132,7 @@ def processes_panel() -> Component:
         html.Div(id="cluster-processes", className="lp-wait", style={"--wait": "120px"}),
         hint=DEFINITIONS["host_processes"],
         aside=html.Div(id="cluster-processes-aside", className="lp-asides"),
+        controls=(csv_button("cluster-processes", "host memory of processes"),),
     )
 
 

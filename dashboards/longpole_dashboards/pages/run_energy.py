@@ -16,6 +16,7 @@ from longpole_dashboards.components.energy import (
     energy_table,
     sum_stages,
 )
+from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import graph, panel
 from longpole_dashboards.figures.energy import energy_steps
@@ -67,6 +68,7 @@ def energy_row() -> Component:
                 "Energy by stage",
                 html.Div(id="run-energy-stages"),
                 hint="Of the steps that the chart shows. Last: the mean power of a GPU.",
+                controls=(csv_button("run-energy-stages", "energy by stage"),),
             ),
         ],
         className="lp-row lp-row-wide",

@@ -86,6 +86,7 @@ def _engines(reading: RunReading) -> tuple[object, ...]:
         )  # fmt: skip
     view = reading.view
     figure = engine_lanes(lanes, reading.span_ns, zone=view.zone, theme=view.theme)
+    mark_moments(figure, list_moments(reading, "time"))
     mark_time_axis(figure, _syncs_in(reading, _steps_in(reading, reading.span_ns[0])))
     figure.update_layout(uirevision=f"{reading.span_ns}", meta={"axis": "time"})
     return *fit_height(figure), None
@@ -179,7 +180,7 @@ PANELS = PanelGroup[RunReading](
                 ("run-engines", "style"),
                 ("run-engines-absent", "children"),
             ),
-            lambda reading: (reading.run_id, reading.span_ns),
+            lambda reading: (reading.run_id, reading.span_ns, reading.alerts_key()),
             _engines,
         ),
         Panel(

@@ -14,6 +14,7 @@ from longpole_dashboards.components.energy import (
     energy_table,
     stage_seconds,
 )
+from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.paces import gpu_paces, replica_paces
 from longpole_dashboards.components.panel import panel
@@ -42,6 +43,7 @@ def hardware_row() -> Component:
                 html.Div(id="step-energy", className="lp-wait", style={"--wait": "150px"}),
                 hint=DEFINITIONS["energy"],
                 aside="of the GPUs alone",
+                controls=(csv_button("step-energy", "energy of the step"),),
             ),
         ],
         className="lp-row lp-row-wide",
