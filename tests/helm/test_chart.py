@@ -14,6 +14,7 @@ from support.helm_child import CHART, HelmChild, RefusedError
 from support.helm_modes import Values, merge
 
 TOKEN: Values = {"auth": {"existingSecret": "longpole-token"}}
+CLICKHOUSE: Values = {"store": {"mode": "external", "clickhouse": {"url": "http://a:8123"}}}
 ROOT = Path(__file__).parents[2]
 
 
@@ -93,6 +94,11 @@ def test_the_rules_are_those_of_prometheus_alone() -> None:
             "set store.mode=external",
         ),
         (merge(TOKEN, {"store": {"mode": "bundled"}}), "name by store.clickhouse.existingSecret"),
+        (merge(TOKEN, {"web": {"replicas": 2}}), "Set store.mode to external or bundled"),
+        (
+            merge(TOKEN, {"web": {"replicas": 2}}, CLICKHOUSE),
+            "name by auth.sessionSecret a Secret",
+        ),
         ({"auth": {"accessSecret": "access"}}, "agents need a token of that file"),
         ({"auth": {"agentSecret": "nodes"}}, "alone lets nobody else in"),
         ({"auth": {"accessSecret": "access", "insecure": True}}, "contradict each other"),

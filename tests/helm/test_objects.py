@@ -24,7 +24,7 @@ def documents(request: pytest.FixtureRequest, helm: HelmChild) -> list[Document]
 def list_pods(documents: list[Document]) -> Iterator[tuple[str, Any, Any]]:
     """Yield name, labels and specification of the pods of each workload."""
     for document in documents:
-        if document["kind"] in {"StatefulSet", "DaemonSet"}:
+        if document["kind"] in {"StatefulSet", "DaemonSet", "Deployment"}:
             template = document["spec"]["template"]
             yield document["metadata"]["name"], template["metadata"]["labels"], template["spec"]
 
@@ -55,10 +55,8 @@ def test_selectors_meet_their_pods(documents: list[Document]) -> None:
         if document["kind"] == "ServiceMonitor":
             services = [one for one in documents if one["kind"] == "Service"]
             met = [one for one in services if wanted.items() <= one["metadata"]["labels"].items()]
-            assert [one["metadata"]["name"] for one in met] in (
-                ["observe-server"],
-                ["longpole-server"],
-            )
+            (name,) = (one["metadata"]["name"] for one in met)
+            assert name in {"observe-server", "longpole-server", "longpole-web"}
 
 
 def test_ports_that_are_named_exist(documents: list[Document]) -> None:
@@ -79,7 +77,7 @@ def test_ports_that_are_named_exist(documents: list[Document]) -> None:
 
 def test_volumes_and_mounts_belong_together(documents: list[Document]) -> None:
     by_name = {document["metadata"]["name"]: document for document in documents
-               if document["kind"] in {"StatefulSet", "DaemonSet"}}  # fmt: skip
+               if document["kind"] in {"StatefulSet", "DaemonSet", "Deployment"}}  # fmt: skip
     for name, _, pod in list_pods(documents):
         volumes = {volume["name"] for volume in pod["volumes"]}
         claims = by_name[name]["spec"].get("volumeClaimTemplates", [])
@@ -292,3 +290,48 @@ def test_prometheus_shows_the_token(helm: HelmChild) -> None:
     assert endpoint["authorization"]["credentials"] == {"name": "longpole-token", "key": "bearer"}
     groups = find(documents, "PrometheusRule")["spec"]["groups"]
     assert [group["name"] for group in groups] == ["longpole-server", "longpole-agent"]
+
+
+def test_people_reach_the_servers_that_show_and_senders_the_one_that_takes_data(
+    helm: HelmChild,
+) -> None:
+    documents = helm.render(MODES["web"])
+    (rule,) = find(documents, "Ingress", "-server")["spec"]["rules"]
+    backends = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
+    assert backends.pop("/") == "longpole-web"
+    assert backends.pop("/v1") == "longpole-server"
+    assert set(backends.values()) == {"longpole-server"}
+    annotations = find(documents, "Ingress", "-server")["metadata"]["annotations"]
+    assert annotations["nginx.ingress.kubernetes.io/affinity"] == "cookie"
+    agent = find(documents, "DaemonSet", "-agent")["spec"]["template"]["spec"]["containers"][0]
+    assert any("longpole-server." in one.get("value", "") for one in agent["env"]) or any(
+        "longpole-server." in word for word in agent["args"]
+    )
+
+
+def test_servers_that_show_are_updated_one_by_one_and_hold_nothing(helm: HelmChild) -> None:
+    documents = helm.render(MODES["web"])
+    spec = find(documents, "Deployment", "-web")["spec"]
+    assert spec["replicas"] == 3
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    volumes = {one["name"]: one for one in spec["template"]["spec"]["volumes"]}
+    assert volumes["data"]["emptyDir"] == {}
+    assert "channels" not in volumes
+    assert find(documents, "PodDisruptionBudget", "-web")["spec"]["maxUnavailable"] == 1
+    assert find(documents, "Service", "-web")["spec"]["sessionAffinity"] == "ClientIP"
+    names = [one["metadata"]["name"] for one in helm.render(MODES["external-clickhouse"])]
+    assert "longpole-web" not in names
+
+
+def test_servers_that_show_reach_the_database_and_the_server_alone(helm: HelmChild) -> None:
+    documents = helm.render(MODES["web"])
+    policy = find(documents, "NetworkPolicy", "-web")["spec"]
+    ports = [port["port"] for rule in policy["egress"] for port in rule["ports"]]
+    assert ports == [53, 53, "web", 8443]
+    (rule, *_) = find(documents, "NetworkPolicy", "-server")["spec"]["ingress"]
+    components = [
+        one["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+        for one in rule["from"]
+        if "podSelector" in one
+    ]
+    assert components == ["agent", "web"]

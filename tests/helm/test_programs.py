@@ -96,6 +96,28 @@ def test_the_server_takes_its_arguments(helm: HelmChild, mode: str, tmp_path: Pa
     assert mounts["data"] == str(config.data_dir)
     assert config.host == "0.0.0.0"
     assert config.is_guarded != config.insecure
+    assert config.role == ("ingest" if mode == "web" else "all")
+
+
+def test_a_server_that_shows_takes_its_arguments(helm: HelmChild, tmp_path: Path) -> None:
+    pod, container = read_container(helm, "web", "Deployment", "-web")
+    lay_secrets(pod, container, tmp_path)
+    environment = read_environment(container, tmp_path)
+    command, *words = [move(word, tmp_path) for word in container["args"]]
+    assert command == "server"
+    config = read_config(Config, "server", words, environment)
+    locate_store(config)
+    assert config.is_web
+    assert config.writer_url == "https://longpole-server.observability.svc:8470"
+    assert config.writer_ca_file is not None
+    assert config.writer_ca_file.is_file()
+    assert (config.session_key, config.token, config.proxy_secret) == ("secret",) * 3
+    assert config.access_file is not None
+    names = {"LONGPOLE_" + option.name.upper() for option in fields(Config)}
+    assert list_own(environment) <= names | {name + "_FILE" for name in names}
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == {
+        "web": config.port
+    }
 
 
 @pytest.mark.parametrize("mode", WITH_AGENT)

@@ -180,6 +180,15 @@ capabilities:
 {{- if and $v.server.standby $v.server.persistence.existingClaim -}}
 {{- fail "server.standby: each server needs a volume of its own, so server.persistence.existingClaim must be empty" -}}
 {{- end -}}
+{{- if and $v.web.replicas (not $v.server.enabled) -}}
+{{- fail "web.replicas: these servers show what this release's server writes, so server.enabled must be true" -}}
+{{- end -}}
+{{- if and $v.web.replicas (eq $v.store.mode "embedded") -}}
+{{- fail "web.replicas needs a database that several servers reach: the embedded store has one process. Set store.mode to external or bundled" -}}
+{{- end -}}
+{{- if and $v.web.replicas (not $v.auth.sessionSecret) (not $v.auth.insecure) -}}
+{{- fail "web.replicas: all servers sign sessions with one key, so name by auth.sessionSecret a Secret that holds it (kubectl create secret generic longpole-session --from-literal=key=$(openssl rand -hex 32))" -}}
+{{- end -}}
 {{- if and $v.server.enabled $v.server.snapshots.enabled (ne $v.store.mode "embedded") -}}
 {{- fail "server.snapshots are of the embedded store: back up your ClickHouse with its own BACKUP" -}}
 {{- end -}}
