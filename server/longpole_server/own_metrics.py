@@ -11,6 +11,7 @@ from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.read.pool import ClientPool
 from longpole_server.service.alert_desk import AlertDesk
 from longpole_server.service.closing import StepCloser
+from longpole_server.service.following import Follower
 from longpole_server.service.gpu_joining import GpuJoiner
 from longpole_server.service.serial_writer import SerialWriter
 
@@ -145,5 +146,23 @@ def collect_disk_metrics(data_dir: Path) -> list[OwnMetric]:
         OwnMetric("longpole_disk_free_bytes", "gauge", "room for the data directory", disk.free),
         OwnMetric(
             "longpole_disk_size_bytes", "gauge", "the file system it lies on", disk.used + disk.free
+        ),
+    ]
+
+
+def collect_follower_metrics(follower: Follower) -> list[OwnMetric]:
+    """Return how a server that only shows fares with the one that writes."""
+    return [
+        OwnMetric(
+            "longpole_writer_away_seconds",
+            "gauge",
+            "time since the server that takes data answered, 0 while it does",
+            follower.away_s,
+        ),
+        OwnMetric(
+            "longpole_writer_failures_total",
+            "counter",
+            "times it was asked for news and did not answer",
+            follower.num_failed,
         ),
     ]

@@ -11,12 +11,15 @@ from fastapi import FastAPI
 from longpole_server.access_parts import may_ask_sql, open_door
 from longpole_server.api.application import ApiParts, create_api
 from longpole_server.api.login import Door
-from longpole_server.api.own_state import OwnMetric
 from longpole_server.api.relaying import RelayMiddleware, create_refusing_routes
 from longpole_server.config import Config
 from longpole_server.data_dir import make_data_dir
 from longpole_server.errors import StoreError
-from longpole_server.own_metrics import collect_disk_metrics, collect_read_metrics
+from longpole_server.own_metrics import (
+    collect_disk_metrics,
+    collect_follower_metrics,
+    collect_read_metrics,
+)
 from longpole_server.pages import mount_pages, put_before
 from longpole_server.read import Reader, open_reader
 from longpole_server.read.alerts import AlertReader, open_alert_reader
@@ -163,7 +166,7 @@ def _build(
             check_ready=lambda: _check_ready(reader),
             collect_metrics=lambda: [
                 *collect_read_metrics([reader.pool, alerts.reader.pool, parts.pool]),
-                *_collect_follower_metrics(follower),
+                *collect_follower_metrics(follower),
                 *collect_disk_metrics(config.data_dir),
             ],
             door=door,
@@ -206,20 +209,3 @@ def _check_ready(reader: Reader) -> Mapping[str, bool]:
     except StoreError:
         return {"store": False}
     return {"store": True}
-
-
-def _collect_follower_metrics(follower: Follower) -> list[OwnMetric]:
-    return [
-        OwnMetric(
-            "longpole_writer_away_seconds",
-            "gauge",
-            "time since the server that takes data answered, 0 while it does",
-            follower.away_s,
-        ),
-        OwnMetric(
-            "longpole_writer_failures_total",
-            "counter",
-            "times it was asked for news and did not answer",
-            follower.num_failed,
-        ),
-    ]

@@ -4,10 +4,15 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from longpole_server.own_metrics import collect_follower_metrics
+from longpole_server.service import ChangeFeed
+from longpole_server.service.following import Follower
+from longpole_server.service.revisions import Revisions
 from support.server_process import StartServer
 
 pytestmark = pytest.mark.integration
@@ -22,7 +27,9 @@ def test_every_figure_of_the_rules_exists(start_server: StartServer, tmp_path: P
     text = RULES.read_text("utf-8")
     named = set(re.findall(r"\b(longpole_\w+)\b", text))
     of_agents = {one for one in named if one.startswith("longpole_agent_")}
-    assert named - of_agents <= server_names
+    of_webs = {one for one in named if one.startswith("longpole_writer_")}
+    assert named - of_agents - of_webs <= server_names
+    assert of_webs <= {metric.name for metric in collect_follower_metrics(make_follower())}
     source = Path(__file__).parents[2] / "agent" / "longpole_agent" / "own_metrics.py"
     for one in of_agents:
         stem = one.removeprefix("longpole_agent_").removesuffix("_total")
@@ -40,6 +47,11 @@ def test_prometheus_takes_the_rules() -> None:
         pytest.skip("promtool is not on this machine (Debian: prometheus)")
     done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def make_follower() -> Follower:
+    nobody: Any = None
+    return Follower(nobody, ChangeFeed(), Revisions(), tuple[()])
 
 
 PAIR = """

@@ -150,6 +150,9 @@ def _silence(silence: Silence, reading: AlertsReading) -> Component:
 
 
 def _channels(reading: AlertsReading) -> tuple[object, ...]:
+    if reading.channels is None:
+        said = absent("Not known: the server that tells people does not answer this one.")
+        return [said], {"display": "none"}
     if not reading.channels:
         return (
             [

@@ -9,6 +9,7 @@ from functools import cached_property
 from longpole_dashboards.alarm import find_silence
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
+from longpole_server.errors import WriterAwayError
 from longpole_server.model.alert import (
     Alert,
     AlertEvent,
@@ -100,9 +101,12 @@ class AlertsReading:
         return self._alerts.explain_blindness()
 
     @cached_property
-    def channels(self) -> Sequence[ChannelStatus]:
-        """The channels."""
-        return self._alerts.list_channels()
+    def channels(self) -> Sequence[ChannelStatus] | None:
+        """The channels; None while the server that knows them does not answer this one."""
+        try:
+            return self._alerts.list_channels()
+        except WriterAwayError:
+            return None
 
     @cached_property
     def events(self) -> Sequence[AlertEvent]:

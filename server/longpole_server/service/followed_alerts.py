@@ -85,7 +85,7 @@ class FollowedAlerts:
         self._on_act = on_act
         self._now_ns = now_ns
         self._lock = threading.Lock()
-        self._known_channels: Sequence[ChannelStatus] = ()
+        self._known_channels: Sequence[ChannelStatus] | None = None
 
     def list_alerts(
         self, state: AlertPhase | None = None, run_id: str | None = None
@@ -143,13 +143,21 @@ class FollowedAlerts:
         return self._explain_blindness()
 
     def list_channels(self) -> Sequence[ChannelStatus]:
-        """Return the channels and how their deliveries went, as it was known last."""
-        with suppress(WriterAwayError):
+        """Return the channels and how their deliveries went, as it was known last.
+
+        Raises:
+            WriterAwayError: It never was, and the server that knows does not answer.
+        """
+        try:
             found = self._link.call(_channels, "GET", "/api/v1/channels").channels
+        except WriterAwayError:
             with self._lock:
-                self._known_channels = found
+                if self._known_channels is None:
+                    raise
+                return self._known_channels
         with self._lock:
-            return self._known_channels
+            self._known_channels = found
+        return found
 
     def test_channels(self) -> Sequence[ChannelTest]:
         """Have a sample sent to every channel."""
