@@ -5,15 +5,19 @@ pretend one of 10,000 steps, 1,024 GPUs, 8,192 samples and 20,000 spans in a ste
 (`tests/support`); `page_latency.py` measures what the server reads on the real store.
 
 A load is one of a window of 1280 x 800 with a warm cache, as of somebody who has the dashboard
-open all day; `--cold` takes a new profile for every load. It begins when the address is gone to.
+open all day: an address is opened, or a page loaded anew, in a tab that shows something of the same
+server, so that no process of the browser has to start first. `--cold` takes a new profile for every
+load. It begins when the address is gone to (`performance.timeOrigin`).
 It ends at first sight: everything in the window is painted, and nothing in it changes any more
 until the server has answered all questions and 0.7 s have gone by (ages that count up aside).
 
 `sight` is that time by the clock, `CPU` what the page's main thread worked meanwhile, by its own
 processor time, which other programs change little. Of it: `script`, `style`, `layout`; the rest is
-parsing, paint and the collection of garbage. `server` is the time in which at least one question
-was unanswered, a part of `sight`. `--parts` samples one more load and says whose scripts worked.
-The budget is 1.5 s of `sight`.
+parsing, paint and the collection of garbage. `server` is the time in which the server worked for at
+least one answer, a part of `sight` that the browser mostly spends on reading scripts. `--parts`
+samples one more load and says whose scripts worked. The budget is 1.5 s for the client alone; it is
+`sight` that is held against it, the server's time included, which is the stricter reading.
+Charts and tables below the window follow later and do not count.
 
 The first line is the floor: an empty page of Dash with one chart of three bars and the same
 libraries.
@@ -112,10 +116,15 @@ WATCH = """
     }
   };
   new MutationObserver((changes) => {
-    for (const { target, attributeName } of changes) {
+    for (const { target, attributeName, addedNodes } of changes) {
       /* Dash marks that it waits for charts and answers; nobody sees it. */
       if (attributeName === "class" && target.parentElement?.closest(".dash-graph")) continue;
       if (target.id === "react-entry-point") continue;
+      if (target === document.body || target.matches?.("footer")) {
+        /* Libraries put scripts and styles in there: what has a size is seen. */
+        for (const added of addedNodes) if (added.nodeType === 1) touched.add(added);
+        continue;
+      }
       touched.add(target.nodeType === Node.ELEMENT_NODE ? target : target.parentElement);
     }
     touched.delete(null);
@@ -136,8 +145,9 @@ WATCH = """
     && [...document.querySelectorAll(".dash-graph")].every(isDrawn);
   state.serverMs = () => {
     const asked = performance.getEntriesByType("resource")
-      .filter(({ name }) => name.includes("_dash-update-component"))
-      .map(({ startTime, responseEnd }) => [startTime, Math.min(responseEnd, state.changedMs)])
+      .filter(({ name }) => /_dash-(layout|update-component)/.test(name))
+      .map(({ requestStart, responseStart }) =>
+        [Math.min(requestStart, state.changedMs), Math.min(responseStart, state.changedMs)])
       .sort(([a], [b]) => a - b);
     let [total, until] = [0, 0];
     for (const [start, end] of asked) {
@@ -148,6 +158,8 @@ WATCH = """
   };
 })();
 """
+# Something of the same server that shows nothing.
+BLANK = "/assets/icons/longpole.svg"
 QUIET_MS = 700
 POLL_S = 0.1
 # What a script's address holds -> whose it is.
@@ -181,7 +193,7 @@ class Load:
 
 def load(page: Page, address: str, selectors: Sequence[str]) -> Load:
     """Load a page and wait for its first sight."""
-    page.goto("about:blank")
+    page.goto(f"{address.split('/', 3)[0]}//{address.split('/', 3)[2]}{BLANK}")
     session = page.context.new_cdp_session(page)
     _ask(session, "Performance.enable", timeDomain="threadTicks")
     before = _metrics(session)

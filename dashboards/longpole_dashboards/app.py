@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import plotly
 from dash import Dash
-from dash.development.base_component import Component
 from dash.fingerprint import build_fingerprint
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
 
 from longpole_dashboards.addresses import (
@@ -25,20 +24,23 @@ from longpole_dashboards.addresses import (
     RUNS_PATH,
     SAMPLE_PATH,
     STEP_PATH,
-    Query,
 )
 from longpole_dashboards.callback_door import CallbackDoor
 from longpole_dashboards.compressed import CompressedFiles
-from longpole_dashboards.live import register_push
+from longpole_dashboards.first_sight import FirstSight, Page
+from longpole_dashboards.live import Ticks, register_push
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.report.route import register_report
 from longpole_dashboards.script_policy import insert_policy
 from longpole_dashboards.shell import (
     CHART_LIBRARY_PLACE,
+    CHART_PATHS,
     EARLY_SCRIPT,
     INDEX_STRING,
     chart_library_script,
+    first_questions_script,
+    missing_page,
     register_shell,
     shell_layout,
 )
@@ -47,16 +49,25 @@ from longpole_server.service import Service
 _CHART_LIBRARY = "package_data/plotly.min.js"
 
 
-class Page(Protocol):
-    """What a module of `pages` is."""
+class Dashboards(Dash):
+    """Dash, whose layout is made for each visit."""
 
-    def layout(self, query: Query, /) -> Component:
-        """Return the page before its data is there."""
-        ...
+    first_sight: FirstSight
 
-    def register(self, app: Dash, reader: Reader) -> None:
-        """Register its callbacks."""
-        ...
+    def interpolate_index(self, **parts: str) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the page of scripts; where charts are, with their library among them.
+
+        By itself Dash reads it once the first chart asks for it. Here it is read while the
+        server still works for the page.
+        """
+        request = cast("Any", self.backend).request_adapter()
+        if request and request.path in CHART_PATHS:
+            parts["scripts"] += f'\n<script src="{_chart_library_address(self)}"></script>'
+        return super().interpolate_index(**parts)
+
+    async def serve_layout(self, request: Request) -> Response:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Answer the first question of a browser."""
+        return await self.first_sight.answer(request)
 
 
 _PAGES: Mapping[str, Page] = MappingProxyType(
@@ -83,7 +94,7 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
         service: What the dashboards read.
         clock_ns: The server's clock, UTC nanoseconds; browsers measure ages against it.
     """
-    app = Dash(
+    app = Dashboards(
         __name__,
         # Dash types it as a flag or a factory, and takes an application too.
         server=cast("Any", api),
@@ -99,11 +110,12 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     )
     # Innermost: whoever may not come in gets no file either.
     api.user_middleware.append(Middleware(CompressedFiles))
-    # Made for each visitor: the header says who is signed in.
     app.layout = shell_layout
     reader = Reader(service)
     register_report(api, reader, clock_ns)
-    register_push(app, reader, clock_ns)
+    ticks = Ticks(reader, clock_ns)
+    app.first_sight = FirstSight(app, reader, ticks, _PAGES, shell_layout, missing_page)
+    register_push(app, reader, ticks)
     register_shell(app, {path: page.layout for path, page in _PAGES.items()})
     for page in _PAGES.values():
         page.register(app, reader)
@@ -112,8 +124,12 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
-    script = chart_library_script(_chart_library_address(app))
+    first = first_questions_script(cast("str", app.config.requests_pathname_prefix))
+    script = first + chart_library_script(_chart_library_address(app))
     index = INDEX_STRING.replace(CHART_LIBRARY_PLACE, f"<script>{script}</script>")
+    # One script in the place of a hundred, each with its own hash.
+    scripts = cast("list[str]", app._inline_scripts)  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
+    scripts[:] = ["\n".join(scripts)]
     app.index_string = insert_policy(index, app.csp_hashes(), [EARLY_SCRIPT, script])
 
 

@@ -26,15 +26,30 @@ TICK_ID = "tick"
 QUIET_LOOK_NS = 10 * NS_PER_S
 
 
-def register_push(app: Dash, reader: Reader, clock_ns: Callable[[], int]) -> None:
-    """Register the one persistent callback. It has no inputs: with any, copies would pile up."""
-    boot = os.urandom(4).hex()
-    feed = reader.service.changes
+class Ticks:
+    """Makes what browsers are told."""
 
-    async def look(change: Change) -> Alarm:
+    def __init__(self, reader: Reader, clock_ns: Callable[[], int]) -> None:
+        self._reader = reader
+        self._clock_ns = clock_ns
+        self._boot = os.urandom(4).hex()
+
+    async def look(self, change: Change, known: Alarm) -> Alarm:
+        """Return what fires for who asks; while the store fails, what was `known` last."""
         token = (change.version, int(time.monotonic() / HEARTBEAT_S))
-        ask = functools.partial(read_alarm, reader.service)
-        return await reader.run(reader.memory.ask, "alarm", token, ask)
+        ask = functools.partial(read_alarm, self._reader.service)
+        with suppress(ServerError):
+            return await self._reader.run(self._reader.memory.ask, "alarm", token, ask)
+        return known
+
+    def make(self, change: Change, alarm: Alarm) -> dict[str, object]:
+        """Return what a browser is told now."""
+        return make_tick(change, self._boot, self._clock_ns(), alarm)
+
+
+def register_push(app: Dash, reader: Reader, ticks: Ticks) -> None:
+    """Register the one persistent callback. It has no inputs: with any, copies would pile up."""
+    feed = reader.service.changes
 
     @app.callback(websocket=True, persistent=True)
     async def push() -> None:
@@ -42,10 +57,8 @@ def register_push(app: Dash, reader: Reader, clock_ns: Callable[[], int]) -> Non
         connection = ctx.websocket
         while connection is not None and not connection.is_shutdown:
             change = feed.current
-            # While the store fails the last known alarm stays.
-            with suppress(ServerError):
-                alarm = await look(change)
-            set_props(TICK_ID, {"data": make_tick(change, boot, clock_ns(), alarm)})
+            alarm = await ticks.look(change, alarm)
+            set_props(TICK_ID, {"data": ticks.make(change, alarm)})
             await asyncio.sleep(MIN_PUSH_S)
             await feed.wait(change.version, HEARTBEAT_S)
 

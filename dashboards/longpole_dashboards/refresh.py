@@ -11,9 +11,9 @@ slow server makes pages slower, never staler and staler.
 import hashlib
 import logging
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
@@ -81,9 +81,23 @@ class PanelGroup(Generic[R]):
     panels: tuple[Panel[R], ...]
 
 
+@dataclass(slots=True)
+class Rendered:
+    """What one refresh found: a value per output, a key per panel, and what went wrong."""
+
+    values: list[object]
+    keys: dict[str, str]
+    notice: object
+
+
 def group_stores(name: str) -> list[dcc.Store]:
     """Return the stores a page's layout needs for one of its groups."""
     return [dcc.Store(id=f"{name}-{part}") for part in ("pulse", "answer", "gate", "zooms")]
+
+
+def group_targets(group: PanelGroup[Any]) -> Sequence[tuple[str, str]]:
+    """Return (component id, property) of everything a group fills, in its order."""
+    return [target for panel in group.panels for target in panel.outputs]
 
 
 def notice_slot(name: str) -> Component:
@@ -104,7 +118,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         State(pulse, "data"),
     )
     zooms = f"{group.name}-zooms"
-    targets = [target for panel in group.panels for target in panel.outputs]
+    targets = group_targets(group)
     outputs = [Output(*target) for target in targets]
     wired = WiredIds(app)
     for graph_id, prop in targets:
@@ -113,6 +127,7 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
                 f"(event, kept) => longpole.zoomed({zooms!r}, {graph_id!r}, event, kept)",
                 Input(graph_id, "relayoutData"),
                 State(zooms, "data"),
+                prevent_initial_call=True,
             )
 
     @app.callback(
@@ -126,6 +141,8 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         State("zone", "data"),
         State(answer, "data"),
         State(zooms, "data"),
+        # The page comes with its first answers, or its pulse asks for them.
+        prevent_initial_call=True,
     )
     async def refresh(
         pulsed: Mapping[str, object] | None,
@@ -147,21 +164,12 @@ def register_group(app: Dash, reader: Reader, group: PanelGroup[R]) -> None:
         )
         known = (answered or {}).get("keys")
         keys = known if isinstance(known, dict) and ctx.triggered else {}
-        rendered = await reader.run(_answer, reader, group, view, keys, wired.find())
+        rendered = await reader.run(answer_group, reader, group, view, keys, wired.find())
         version = (pulsed or {}).get("version")
         return [*rendered.values, rendered.notice, {"version": version, "keys": rendered.keys}]
 
 
-@dataclass(slots=True)
-class Rendered:
-    """What one refresh found: a value per output, a key per panel, and what went wrong."""
-
-    values: list[object]
-    keys: dict[str, str]
-    notice: object
-
-
-def _answer(
+def answer_group(
     reader: Reader,
     group: PanelGroup[R],
     view: View,
@@ -182,7 +190,7 @@ def render_group(
     reader: Reader, group: PanelGroup[R], view: View, known: Mapping[str, str]
 ) -> Rendered:
     """Render the panels of a group whose key differs from the `known` one."""
-    num_outputs = sum(len(panel.outputs) for panel in group.panels)
+    num_outputs = len(group_targets(group))
     rendered = Rendered([], {}, None)
     try:
         reading = group.read(reader, view)

@@ -27,6 +27,7 @@ from longpole_dashboards.addresses import (
 from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
 from longpole_dashboards.components.plain import WiredIds, flatten
+from longpole_dashboards.first_sight import Visit
 from longpole_dashboards.live import TICK_ID
 from longpole_dashboards.script_policy import PLACE
 from longpole_dashboards.theme import DEFAULT_THEME, FONT_FAMILY, MONO_FAMILY, css_variables
@@ -45,8 +46,39 @@ EARLY_SCRIPT = f"""
 }})();
 """
 
-# Where the script of `chart_library_script` goes in the index page.
+# Pages that begin with charts.
+CHART_PATHS = (RUN_PATH, STEP_PATH, SAMPLE_PATH, COMPARE_PATH, CLUSTER_PATH)
+# Where the scripts of the next two functions go in the index page.
 CHART_LIBRARY_PLACE = "<!--chart-library-->"
+
+
+def first_questions_script(prefix: str) -> str:
+    """Return a script that asks Dash's first two questions before Dash is there to ask them.
+
+    What it says about the browser lets the server answer with the page and its first panels
+    (`first_sight`). Dash gets these answers when it asks; should they fail, it asks by itself.
+    """
+    return f"""
+(function () {{
+  var prefix = {json.dumps(prefix)};
+  var plainFetch = window.fetch.bind(window);
+  var told = new URLSearchParams({{
+    href: location.href,
+    theme: document.documentElement.getAttribute("data-mantine-color-scheme"),
+    zone: Intl.DateTimeFormat().resolvedOptions().timeZone || "",
+    offset_min: -new Date().getTimezoneOffset()
+  }});
+  var asked = {{}};
+  asked[prefix + "_dash-layout"] = plainFetch(prefix + "_dash-layout?" + told);
+  asked[prefix + "_dash-dependencies"] = plainFetch(prefix + "_dash-dependencies");
+  window.fetch = function (address, options) {{
+    var answer = typeof address === "string" && asked[address];
+    if (!answer) return plainFetch(address, options);
+    delete asked[address];
+    return answer.catch(function () {{ return plainFetch(address, options); }});
+  }};
+}})();
+"""
 
 
 def chart_library_script(address: str) -> str:
@@ -55,7 +87,7 @@ def chart_library_script(address: str) -> str:
     Dash fetches it when the first chart asks for it, by a name without a version: a browser would
     ask the server at each load whether it is still the same. `address` is one with a version.
     """
-    paths = json.dumps([RUN_PATH, STEP_PATH, SAMPLE_PATH, COMPARE_PATH, CLUSTER_PATH])
+    paths = json.dumps(CHART_PATHS)
     return f"""
 (function () {{
   var address = {json.dumps(address)};
@@ -91,23 +123,28 @@ INDEX_STRING = f"""<!DOCTYPE html>
 </html>"""
 
 
-def shell_layout() -> Component:
-    """Return the frame with the stores that every page listens to, for who asks for it."""
+def shell_layout(visit: Visit | None = None, page: Component | None = None) -> Component:
+    """Return the frame with the stores that every page listens to, for who asks for it.
+
+    What a visit tells need not be found out again by the browser: whatever changes there while a
+    page begins is looked at by all of it.
+    """
+    theme = visit.theme if visit is not None else DEFAULT_THEME
     return dmc.MantineProvider(
         [
-            dcc.Location(id="url", refresh="callback-nav"),
+            _location(visit),
             dcc.Store(id=TICK_ID),
             dcc.Store(id="live"),
             dcc.Store(id="paused", data=False),
-            dcc.Store(id="theme", storage_type="local", data=DEFAULT_THEME),
-            dcc.Store(id="zone"),
+            dcc.Store(id="theme", storage_type="local", data=theme),
+            dcc.Store(id="zone", data=dict(visit.zone) if visit is not None else None),
             dmc.AppShell(
                 [
                     dmc.AppShellHeader(_header(), className="lp-header"),
                     dmc.AppShellMain(
                         [
                             html.Div(id="connection-notice", className="lp-connection-notice"),
-                            html.Main(id="page"),
+                            html.Main(page, id="page"),
                         ]
                     ),
                 ],
@@ -116,7 +153,7 @@ def shell_layout() -> Component:
             ),
         ],
         id="theme-provider",
-        forceColorScheme=DEFAULT_THEME,
+        forceColorScheme=theme,
         theme={
             "fontFamily": FONT_FAMILY,
             "fontFamilyMonospace": MONO_FAMILY,
@@ -124,6 +161,19 @@ def shell_layout() -> Component:
             "defaultRadius": "sm",
             "cursorType": "pointer",
         },
+    )
+
+
+def _location(visit: Visit | None) -> Component:
+    if visit is None:
+        return dcc.Location(id="url", refresh="callback-nav")
+    return dcc.Location(
+        id="url",
+        refresh="callback-nav",
+        href=visit.href,
+        pathname=visit.pathname,
+        search=visit.search,
+        hash=visit.fragment,
     )
 
 
@@ -198,21 +248,32 @@ def _sign_out() -> list[Component]:
     return [html.Form(button, action="/logout", method="POST", className="lp-sign-out")]
 
 
+def missing_page() -> Component:
+    """Return what stands where no page is."""
+    return empty_state(
+        "There is no such page", dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
+    )
+
+
 def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
     """Register navigation, theme and connection state."""
     wired = WiredIds(app)
 
-    @app.callback(Output("page", "children"), Input("url", "pathname"), State("url", "search"))
+    @app.callback(
+        Output("page", "children"),
+        Input("url", "pathname"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
     async def show_page(pathname: str | None, search: str | None) -> Component:
         layout = pages.get(pathname or RUNS_PATH)
         if layout is None:
-            return empty_state(
-                "There is no such page", dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
-            )
+            return missing_page()
         return flatten(layout(Query.parse(search)), wired.find())
 
-    def client(name: str, *wiring: Output | Input | State) -> None:
-        app.clientside_callback(ClientsideFunction("longpole", name), *wiring)
+    def client(name: str, *wiring: Output | Input | State, at_once: bool = False) -> None:
+        function = ClientsideFunction("longpole", name)
+        app.clientside_callback(function, *wiring, prevent_initial_call=not at_once)
 
     client("zone", Output("zone", "data"), Input("url", "pathname"))
     client(
@@ -237,7 +298,13 @@ def register_shell(app: Dash, pages: Mapping[str, PageLayout]) -> None:
     )
     client("applyTheme", Output("theme-provider", "forceColorScheme"), Input("theme", "data"))
     client("badge", Input(TICK_ID, "data"))
-    client("crumbs", Output("crumbs", "children"), Input("url", "pathname"), Input("url", "search"))
+    client(
+        "crumbs",
+        Output("crumbs", "children"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        at_once=True,
+    )
 
 
 def register_choices(app: Dash, path: str, choices: Mapping[str, tuple[str, str]]) -> None:
@@ -250,9 +317,12 @@ def register_choices(app: Dash, path: str, choices: Mapping[str, tuple[str, str]
         app.clientside_callback(
             f"value => window.longpole.choose({path!r}, {name!r}, value, {default!r})",
             Input(control, "value"),
+            prevent_initial_call=True,
         )
         app.clientside_callback(
             f"search => window.longpole.chosen({path!r}, search, {name!r}, {default!r})",
             Output(control, "value"),
             Input("url", "search"),
+            # Pages come with their controls as the address says.
+            prevent_initial_call=True,
         )

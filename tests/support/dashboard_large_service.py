@@ -46,6 +46,8 @@ class LargeService(FakeService):
         self._large = spec
         self._steps: tuple[int, Sequence[Step]] = (0, ())
         self._samples = lru_cache(4)(super()._trajectories)
+        # Made of all samples of three steps: seconds, which no real store works for it.
+        self._clusters = lru_cache(1)(self._make_cluster)
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None
@@ -82,7 +84,9 @@ class LargeService(FakeService):
         return self.get_gpu_heatmap(LARGE_RUN, field, start_ns, end_ns, max_bins)
 
     def get_cluster(self) -> ClusterNow:
-        now_ns = self.now_ns()
+        return self._clusters(self.now_ns())
+
+    def _make_cluster(self, now_ns: int) -> ClusterNow:
         states: list[GpuState] = make_node_gpus(
             self._large, list(self._known(LARGE_RUN)[-3:]), now_ns
         )

@@ -42,6 +42,11 @@
     if (element.textContent !== text) element.textContent = text;
   }
 
+  function mark(element, name, isSo) {
+    const value = isSo ? "yes" : "no";
+    if (element.dataset[name] !== value) element.dataset[name] = value;
+  }
+
   function tickAges() {
     document.querySelectorAll("[data-since-ms]:not(.lp-gauge)").forEach((element) => {
       write(element, formatDuration((serverNowMs() - Number(element.dataset.sinceMs)) / 1000));
@@ -91,8 +96,8 @@
     write(document.getElementById("connection"), text);
     writeNotice(document.getElementById("connection-notice"), notice);
     const isBehind = isPaused || getQuery("time") !== null || getQuery("zoom") !== null;
-    document.getElementById("jump").dataset.shown = isBehind ? "yes" : "no";
-    document.getElementById("pause").dataset.paused = isPaused ? "yes" : "no";
+    mark(document.getElementById("jump"), "shown", isBehind);
+    mark(document.getElementById("pause"), "paused", isPaused);
   }
 
   function writeNotice(place, words) {
@@ -179,6 +184,8 @@
       .catch(() => {});
   }
 
+  document.body.dataset.agThemeMode = document.documentElement.dataset.agThemeMode;
+
   window.setInterval(() => {
     tickAges();
     showConnection();
@@ -255,6 +262,18 @@
     document.title = numFiring ? `(${numFiring}) ${words}` : words;
   }
 
+  /* What is below the window waits until everything in it is drawn. */
+  const putOff = new Set();
+
+  function askLater(id, { version }) {
+    if (putOff.has(id)) return;
+    putOff.add(id);
+    window.longpoleNear.afterSight(() => {
+      putOff.delete(id);
+      window.dash_clientside.set_props(id, { data: { version, sent_ms: Date.now() } });
+    });
+  }
+
   window.longpole = {
     go,
     setQueries,
@@ -284,8 +303,15 @@
     },
     /* One question at a time: the next pulse waits for the answer to the last one. */
     pulse(id, live, answer, pulse) {
-      const newest = live || { version: "first" };
-      if (pulse) {
+      const newest = live || answer || { version: "first" };
+      if (pulse?.version === "later") {
+        askLater(id, newest);
+        return NO_UPDATE();
+      }
+      if (!pulse && answer) {
+        /* The page came with its first answers. */
+        if (answer.version === newest.version) return NO_UPDATE();
+      } else if (pulse) {
         const answered = answer && answer.version === pulse.version;
         if (!answered && Date.now() - pulse.sent_ms < ANSWER_TIMEOUT_MS) return NO_UPDATE();
         if (pulse.version === newest.version) return NO_UPDATE();

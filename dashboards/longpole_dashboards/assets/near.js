@@ -9,6 +9,9 @@
   const SETTLE_MS = 60;
   const AFTER_SIGHT_MS = 1500;
   const IDLE_WITHIN_MS = 1000;
+  const PAUSE_MS = 400;
+  const LONGEST_WAIT_MS = 3000;
+  let drawnMs = 0;
   let drawsAll = false;
   let react = null;
 
@@ -55,6 +58,34 @@
     }
   }
 
+  /* -- what waits for the charts in sight -------------------------------------------------------- */
+
+  const waiting = [];
+  let firstWaitMs = 0;
+
+  function isSeenSoon() {
+    const places = [...document.querySelectorAll(".dash-graph .js-plotly-plot, .dash-graph:empty")];
+    return places.some((place) => {
+      const { top, bottom, width } = place.getBoundingClientRect();
+      return width && bottom > 0 && top < window.innerHeight && !place._fullLayout && held.has(place);
+    });
+  }
+
+  function endWait() {
+    const isOver = performance.now() - firstWaitMs > LONGEST_WAIT_MS;
+    if (!isOver && (performance.now() - drawnMs < PAUSE_MS || isSeenSoon())) {
+      window.setTimeout(endWait, PAUSE_MS);
+      return;
+    }
+    for (const act of waiting.splice(0)) act();
+  }
+
+  function afterSight(act) {
+    if (waiting.push(act) > 1) return;
+    firstWaitMs = drawnMs = performance.now();
+    window.setTimeout(endWait, PAUSE_MS);
+  }
+
   function drawHeld(place) {
     const figure = held.get(place);
     if (!figure) return;
@@ -63,10 +94,11 @@
   }
 
   function draw(place, figure) {
+    drawnMs = performance.now();
     const before = asked.get(place) || [];
     if (asked.has(place)) delete place.on;
     asked.delete(place);
-    const drawn = react(place, figure);
+    const t0=performance.now(); const drawn = react(place, figure); const id0=place.parentElement?.id||place.id; performance.measure('react '+id0+' '+(place.getBoundingClientRect().top|0),{start:t0,end:performance.now()}); drawn.then?.(()=>performance.measure('done '+id0,{start:t0,end:performance.now()}));
     for (const [name, listener] of before) place.on(name, listener);
     return drawn;
   }
@@ -127,11 +159,15 @@
   });
 
   window.longpoleNear = {
+    /* Call something once the charts in sight are drawn. */
+    afterSight,
     /* From now on everything is drawn, wherever it is: for paper, and for pictures of whole pages. */
     drawAll() {
       drawsAll = true;
+      window.dispatchEvent(new CustomEvent("longpole-draw-all"));
       for (const place of [...held.keys()]) drawHeld(place);
     },
+    drawsAll: () => drawsAll,
     /* Draw one chart now, by the id of its place. */
     drawNow(id) {
       for (const place of held.keys()) if (place.closest(`#${CSS.escape(id)}`)) return drawHeld(place);

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longpole_dashboards.figures.figure import Figure, heatmap_trace, scatter_trace
+from longpole_dashboards.figures.figure import Figure, Trace, heatmap_trace, scatter_trace
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import ROLES, ThemeName
@@ -111,8 +110,8 @@ def gpu_map(
         dragmode=False,
         xaxis={"range": [-0.5, shape[1] - 0.5], "visible": False, "fixedrange": True},
         yaxis={"range": [num_rows - 0.5, -0.5], "visible": False, "fixedrange": True},
-        annotations=[_name(host, *at[host], host == selected, theme) for host in hosts],
     )
+    figure.add_trace(_names(hosts, at, selected, theme))
     return figure
 
 
@@ -128,18 +127,28 @@ def _colours(scale: Scale, theme: ThemeName) -> list[tuple[float, str]]:
     ]
 
 
-def _name(host: str, row: int, left: int, is_selected: bool, theme: ThemeName) -> dict[str, Any]:
+def _names(
+    hosts: Sequence[str], at: dict[str, tuple[int, int]], selected: str | None, theme: ThemeName
+) -> Trace:
+    """Return the nodes' names as one trace: each annotation is measured by itself, 3 ms."""
     roles = ROLES[theme]
-    shown = host if len(host) <= _MAX_NAME else f"…{host[1 - _MAX_NAME :]}"
-    return {
-        "text": f"<b>{shown}</b>" if is_selected else shown,
-        "x": left - 0.75,
-        "y": row,
-        "xanchor": "right",
-        "yanchor": "middle",
-        "showarrow": False,
-        "font": {"size": 11, "color": roles.accent if is_selected else roles.muted},
-    }
+    shown = [host if len(host) <= _MAX_NAME else f"…{host[1 - _MAX_NAME :]}" for host in hosts]
+    return scatter_trace(
+        x=[at[host][1] - 0.75 for host in hosts],
+        y=[at[host][0] for host in hosts],
+        mode="text",
+        text=[
+            f"<b>{name}</b>" if host == selected else name
+            for host, name in zip(hosts, shown, strict=True)
+        ],
+        textposition="middle left",
+        textfont={
+            "size": 11,
+            "color": [roles.accent if host == selected else roles.muted for host in hosts],
+        },
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
 
 
 def _draw_unreported(

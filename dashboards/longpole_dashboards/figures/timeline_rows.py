@@ -9,6 +9,7 @@ import numpy as np
 from longpole.conventions import stages
 from longpole_dashboards.figures.bands import stage_bands
 from longpole_dashboards.figures.figure import Figure, bar_trace, scatter_trace
+from longpole_dashboards.figures.thinning import keep_extremes
 from longpole_dashboards.formats import NS_PER_S, format_count, format_duration
 from longpole_dashboards.theme import (
     PART_COLOURS,
@@ -29,6 +30,8 @@ SLOWEST_LANES = 16
 TAIL_SHARE = 0.95
 # What a character takes of the axis on a page of 1,280 px, and those of `1234 GPU·s`.
 _CHARACTER, _GAP_CHARACTERS = 0.0062, 10
+# Of the samples that run: the row is hardly a thousand pixels wide.
+_RUNNING_POINTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +154,11 @@ def draw_running(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -
     times = np.unique(np.concatenate([starts, ends]))
     running = np.searchsorted(starts, times, "right") - np.searchsorted(ends, times, "right")
     offsets = (times - view.step.start_ns) / NS_PER_S
+    shown = np.unique([0, *keep_extremes(running.tolist(), _RUNNING_POINTS), len(running) - 1])
     figure.add_trace(
         scatter_trace(
-            x=offsets.astype(np.float32),
-            y=running.astype(np.int32),
+            x=offsets[shown].astype(np.float32),
+            y=running[shown].astype(np.int32),
             yaxis=yaxis,
             mode="lines",
             line={"shape": "hv", "width": 1.4, "color": roles.accent},

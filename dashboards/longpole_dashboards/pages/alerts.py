@@ -3,6 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from typing import Any
+
 from dash import Dash, html
 from dash.development.base_component import Component
 
@@ -19,7 +21,7 @@ from longpole_dashboards.pages.alerts_panels import GROUP, PANELS
 from longpole_dashboards.pages.alerts_reading import RULE_STATES, STATES
 from longpole_dashboards.pages.alerts_rule_form import register_rule_form, rule_dialog
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import group_stores, notice_slot, register_group
+from longpole_dashboards.refresh import PanelGroup, group_stores, notice_slot, register_group
 from longpole_dashboards.shell import register_choices
 
 # control id -> (query name, default)
@@ -39,6 +41,9 @@ _RULE_LABELS = (
     ("quiet", "quiet"),
     ("not_judgeable", "nothing to judge"),
 )
+# In sight at first, and below.
+FIRST_GROUPS = (PANELS,)
+LATER_GROUPS: tuple[PanelGroup[Any], ...] = ()
 
 
 def layout(query: Query) -> Component:

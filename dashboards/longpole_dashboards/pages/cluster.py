@@ -33,6 +33,9 @@ _CHOICES = {
     "cluster-field": ("field", _FIELDS[0]),
     "cluster-span": ("span", SPANS[0]),
 }
+# In sight at first, and below.
+FIRST_GROUPS = (PANELS,)
+LATER_GROUPS = (HEAT_PANELS, cluster_hardware.PANELS)
 
 
 def layout(query: Query) -> Component:

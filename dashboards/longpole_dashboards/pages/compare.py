@@ -3,6 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from typing import Any
+
 import dash_mantine_components as dmc
 from dash import Dash, html
 from dash.development.base_component import Component
@@ -13,7 +15,7 @@ from longpole_dashboards.components.panel import attributes, graph, panel
 from longpole_dashboards.glossary import DEFINITIONS
 from longpole_dashboards.pages.compare_panels import GROUP, PANELS
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import group_stores, notice_slot, register_group
+from longpole_dashboards.refresh import PanelGroup, group_stores, notice_slot, register_group
 from longpole_dashboards.shell import register_choices
 
 # control id -> (query name, default)
@@ -26,6 +28,9 @@ _CHOICES = {
     "compare-with-to": ("b_to", ""),
 }
 _TYPING_MS = 600
+# In sight at first, and below.
+FIRST_GROUPS = (PANELS,)
+LATER_GROUPS: tuple[PanelGroup[Any], ...] = ()
 
 
 def layout(query: Query) -> Component:

@@ -44,6 +44,9 @@ _CHOICES = {
     "run-span": ("span", SPANS[0]),
     "run-only": ("only", ALL_LANES),
 }
+# In sight at first, and below.
+FIRST_GROUPS = (run_panels.PANELS, run_summary_panels.PANELS)
+LATER_GROUPS = (run_slow_panels.PANELS, run_energy.PANELS)
 
 
 def layout(query: Query) -> Component:

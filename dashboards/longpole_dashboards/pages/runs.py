@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, html
@@ -159,6 +160,9 @@ PANELS = PanelGroup[RunsReading](
         ),
     ),
 )
+# In sight at first, and below.
+FIRST_GROUPS = (PANELS,)
+LATER_GROUPS: tuple[PanelGroup[Any], ...] = ()
 
 
 def register(app: Dash, reader: Reader) -> None:

@@ -3,6 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from typing import Any
+
 from dash import ClientsideFunction, Dash, Input, html
 from dash.development.base_component import Component
 
@@ -13,8 +15,12 @@ from longpole_dashboards.components.panel import graph, legend, panel
 from longpole_dashboards.glossary import DEFINITIONS
 from longpole_dashboards.pages.sample_page_panels import GROUP, PANELS
 from longpole_dashboards.reading import Reader
-from longpole_dashboards.refresh import group_stores, notice_slot, register_group
+from longpole_dashboards.refresh import PanelGroup, group_stores, notice_slot, register_group
 from longpole_dashboards.theme import ENGINE_PART_COLOURS, PART_COLOURS
+
+# In sight at first, and below.
+FIRST_GROUPS = (PANELS,)
+LATER_GROUPS: tuple[PanelGroup[Any], ...] = ()
 
 
 def layout(_query: Query) -> Component:

@@ -29,6 +29,9 @@ _CHOICES = {
     "step-only": ("only", ALL_LANES),
     "step-search": ("q", ""),
 }
+# In sight at first, and below.
+FIRST_GROUPS = (HEAD_PANELS, PANELS, SAMPLE_PANELS)
+LATER_GROUPS = (step_hardware.PANELS,)
 
 
 def layout(query: Query) -> Component:
