@@ -91,7 +91,7 @@ def test_weight_syncs_are_marks_on_the_time_axis(page: Page, server: FakeServer)
         expect(page.locator(f"#{chart} path.xtick.ticks").nth(3)).to_be_attached()
     signs = page.locator("#run-gpus .annotation", has_text="▴")
     signs.last.hover()
-    expect(page.locator("#run-gpus .hovertext")).to_contain_text("weight sync")
+    expect(page.locator("#run-gpus .hovertext")).to_contain_text("update weights in step")
 
 
 def test_health_is_shown_by_the_clock_too(page: Page, server: FakeServer) -> None:
