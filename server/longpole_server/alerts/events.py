@@ -22,6 +22,8 @@ from longpole_server.model.diagnosis import Entity
 # Steps, and minutes, that a link shows before those in which it began.
 _LINK_STEPS = 20
 _LINK_MINUTES = 15
+# Element of the cluster page that has each node's spool, drops and clock.
+_NODES = "cluster-nodes-table"
 _NS_PER_MINUTE = 60 * 10**9
 _NS_PER_MS = 10**6
 _PANELS = {rule.rule_id: rule.panel for rule in BUILT_IN_RULES}
@@ -199,7 +201,8 @@ def make_link(event: AlertEvent, panel: str | None = None) -> str:
         return f"/alerts?alert={event.alert_id}#alert-{event.alert_id}"
     shown = panel or _PANELS.get(event.rule) or _find_panel(event)
     if shown == NODE_PANEL:
-        return f"/cluster?{urlencode({'node': event.entity_id}, quote_via=quote, safe='')}"
+        node = urlencode({"node": event.entity_id}, quote_via=quote, safe="")
+        return f"/cluster?{node}#{_NODES}"
     query: dict[str, str | int] = {"id": event.run_id, "alert": event.alert_id}
     if event.started_step is not None:
         query["from"] = max(0, event.started_step - _LINK_STEPS)

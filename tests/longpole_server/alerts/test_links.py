@@ -38,7 +38,7 @@ def test_of_a_gpu_to_the_minutes_before_it() -> None:
 
 def test_of_an_agent_to_its_node() -> None:
     event = make_event(rule="spool.filling", entity_kind="host", entity_id="node 0")
-    assert make_link(event) == "/cluster?node=node%200"
+    assert make_link(event) == "/cluster?node=node%200#cluster-nodes-table"
 
 
 def test_of_the_server_to_the_alerts() -> None:
