@@ -181,7 +181,7 @@ def test_trajectories(client: TestClient, run_path: str):
 
 def test_one_trajectory(client: TestClient, run_path: str):
     sample = get(client, f"{run_path}/trajectories/t2-1")
-    assert set(sample) == TRAJECTORY_KEYS | {"spans", "siblings"}
+    assert set(sample) == TRAJECTORY_KEYS | {"spans", "siblings", "gpus", "replica_hosts"}
     assert set(sample["spans"][0]) == keys(
         "kind name start_ns end_ns turn input_tokens output_tokens"
     )
