@@ -69,7 +69,9 @@ def open_store_parts(
         if store.config.url is not None:
             batches = StoredBatches(store.new_limited_client(WRITE_SETTINGS))
             opened.callback(batches.close)
-            session_ends = SessionEnds(store.new_limited_client(WRITE_SETTINGS))
+            session_ends = SessionEnds(
+                store.new_limited_client(WRITE_SETTINGS), retention.get("stored_batches")
+            )
             opened.callback(session_ends.close)
         sql_routes: Sequence[Route] = ()
         if not config.no_sql_door:

@@ -1,5 +1,6 @@
 """Two servers, one after the other, on one database: a batch that both took is stored once."""
 
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -7,11 +8,14 @@ import pytest
 
 from longpole_server.errors import StoreError
 from longpole_server.store.client import WRITE_SETTINGS
+from longpole_server.store.retention import apply_retention
 from longpole_server.store.session_ends import SessionEnds
 from longpole_server.store.stored_batches import StoredBatches
 from support.agent_waiting import wait_until
 from support.otlp_pipeline import RecordingWriter, running_pipeline
 from support.store_opening import opened_store
+
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -92,8 +96,23 @@ def test_the_server_that_takes_over_knows_whose_session_ended(tmp_path: Path):
         batches.close()
         ends = [SessionEnds(opened.store.new_limited_client(WRITE_SETTINGS)) for _ in range(2)]
         assert ends[1].list_ids(60) == []
-        ends[0].add("0123456789abcdef")
-        ends[0].add("0123456789abcdef")
+        ends[0].add("0123456789abcdef", 60)
+        ends[0].add("0123456789abcdef", 60)
         assert ends[1].list_ids(60) == ["0123456789abcdef"]
         for each in ends:
             each.close()
+
+
+def test_a_session_that_lasts_longer_than_batches_are_kept_stays_ended_at_the_other_server(
+    tmp_path: Path,
+):
+    keep_s, max_age_s, ended_s_ago = 30 * DAY_S, 60 * DAY_S, 40 * DAY_S
+    with opened_store(tmp_path / "store") as opened:
+        apply_retention(opened.store, {"stored_batches": keep_s})
+        client = opened.store.new_limited_client(WRITE_SETTINGS)
+        ends = SessionEnds(client, keep_s, lambda: time.time_ns() - ended_s_ago * 10**9)
+        ends.add("0123456789abcdef", max_age_s)
+        ends.add("fedcba9876543210", 14 * DAY_S)
+        client.command("OPTIMIZE TABLE longpole.stored_batches FINAL")
+        assert ends.list_ids(max_age_s) == ["0123456789abcdef"]
+        ends.close()

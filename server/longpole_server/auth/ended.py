@@ -21,8 +21,8 @@ class EndsElsewhere(Protocol):
         StoreError: It cannot be read or written.
     """
 
-    def add(self, session_id: str) -> None:
-        """Write down that a session ended."""
+    def add(self, session_id: str, max_age_s: int) -> None:
+        """Write down that a session ended which was good for so many seconds at most."""
         ...
 
     def list_ids(self, max_age_s: int) -> Collection[str]:
@@ -86,7 +86,7 @@ class EndedSessions:
         if self._elsewhere is None:
             return
         try:
-            self._elsewhere.add(session_id)
+            self._elsewhere.add(session_id, self._max_age_s)
         except StoreError as error:
             _logger.error(
                 "a server that takes over will not know of a session that ended: %s", error

@@ -4,6 +4,8 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import threading
+import time
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -23,20 +25,34 @@ class SessionEnds:
 
     Args:
         client: May write; this object alone uses it.
+        keep_s: How long the database keeps batches, in seconds; None: for ever.
+        now_ns: Wall clock, UTC nanoseconds.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self,
+        client: Client,
+        keep_s: int | None = None,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._client = client
+        self._keep_s = keep_s
+        self._now_ns = now_ns
         self._lock = threading.Lock()
 
-    def add(self, session_id: str) -> None:
-        """Write down that a session ended.
+    def add(self, session_id: str, max_age_s: int) -> None:
+        """Write down that a session ended which was good for so many seconds at most.
+
+        Where batches are kept for less time than that it counts as stored so much later: a copy of
+        the cookie must not outlive what says that it is worth nothing.
 
         Raises:
             StoreError: The database failed.
         """
         name = f"{_PREFIX}/{session_id}"
-        rows = pa.table({"batch_id": [name], "token": [_MARK]})
+        lacking_s = 0 if self._keep_s is None else max(0, max_age_s - self._keep_s)
+        stored_ns = pa.array([self._now_ns() + lacking_s * 10**9], pa.timestamp("ns", "UTC"))
+        rows = pa.table({"batch_id": [name], "token": [_MARK], "stored_ns": stored_ns})
         with self._lock:
             self._client.insert("stored_batches", rows, f"{name}/stored_batches")
 

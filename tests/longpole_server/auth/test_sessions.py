@@ -64,7 +64,7 @@ class Elsewhere:
         self.ids: list[str] = []
         self.is_away = False
 
-    def add(self, session_id: str) -> None:
+    def add(self, session_id: str, max_age_s: int) -> None:
         if self.is_away:
             raise StoreError("away")
         self.ids.append(session_id)
