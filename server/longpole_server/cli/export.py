@@ -15,6 +15,8 @@ from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, parse_addre
 from longpole_server.errors import BadRequestError, ConfigError, NotFoundError, ServerError
 
 MANIFEST = "manifest.json"
+# Of a directory that an export has only begun to write.
+PARTIAL = ".partial"
 _PARQUET, _CHROME_TRACE = "parquet", "chrome-trace"
 
 
@@ -70,7 +72,7 @@ def _export_run(client: ServerClient, run_id: str, to: str | None) -> str:
     if target.exists():
         raise ConfigError(f"{target} exists.", hint="name another by --to")
     manifest = client.get(f"/export?{urllib.parse.urlencode({'run': run_id})}")
-    partial = target.with_name(target.name + ".partial")
+    partial = target.with_name(target.name + PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     slices: list[dict[str, Any]] = manifest["slices"]

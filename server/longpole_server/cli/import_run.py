@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from longpole_server.cli.client import ServerClient, quote_segment
-from longpole_server.cli.export import MANIFEST
+from longpole_server.cli.export import MANIFEST, PARTIAL
 from longpole_server.errors import UnreadableLogError
 
 _FORMAT = "longpole.run/1"
 
 
 def is_exported_run(path: Path) -> bool:
-    """Tell whether a path is a directory that `longpole export` wrote."""
-    return (path / MANIFEST).is_file()
+    """Tell whether a path is a directory that `longpole export` wrote, be it only begun."""
+    is_begun = path.suffix == PARTIAL and path.is_dir() and any(path.glob("*.parquet"))
+    return is_begun or (path / MANIFEST).is_file()
 
 
 def send_run(client: ServerClient, server: str, directory: Path, run_id: str | None) -> str:
@@ -49,6 +50,10 @@ def send_run(client: ServerClient, server: str, directory: Path, run_id: str | N
 def _read_manifest(directory: Path) -> dict[str, Any]:
     try:
         document: object = json.loads((directory / MANIFEST).read_text())
+    except FileNotFoundError as error:
+        raise UnreadableLogError(
+            f"{directory} is an export that was interrupted.", hint="run longpole export again"
+        ) from error
     except ValueError as error:
         raise UnreadableLogError(f"{directory / MANIFEST} is no JSON: {error}.") from error
     manifest = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
