@@ -21,6 +21,8 @@ from longpole_server.service import Change
 # Browsers are told at most this often, and at least at every heartbeat.
 MIN_PUSH_S = 0.3
 HEARTBEAT_S = 2.0
+# A browser is told that its server lives though nobody answers what fires.
+MAX_LOOK_S = 1.0
 TICK_ID = "tick"
 # Pages look again after so long even when nothing came.
 QUIET_LOOK_NS = 10 * NS_PER_S
@@ -54,10 +56,14 @@ def register_push(app: Dash, reader: Reader, ticks: Ticks) -> None:
     @app.callback(websocket=True, persistent=True)
     async def push() -> None:
         alarm = NO_ALARM
+        asked: asyncio.Task[Alarm] | None = None
         connection = ctx.websocket
         while connection is not None and not connection.is_shutdown:
             change = feed.current
-            alarm = await ticks.look(change, alarm)
+            asked = asked or asyncio.ensure_future(ticks.look(change, alarm))
+            await asyncio.wait([asked], timeout=MAX_LOOK_S)
+            if asked.done():
+                alarm, asked = asked.result(), None
             set_props(TICK_ID, {"data": ticks.make(change, alarm)})
             await asyncio.sleep(MIN_PUSH_S)
             await feed.wait(change.version, HEARTBEAT_S)

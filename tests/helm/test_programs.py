@@ -150,7 +150,7 @@ def test_agents_find_the_server_of_their_release(helm: HelmChild) -> None:
         (name,) = (one["name"] for one in services if one["name"].endswith("-server"))
         port = find(documents, "Service", "-server")["spec"]["ports"][0]["port"]
         (agent,) = find(documents, "DaemonSet")["spec"]["template"]["spec"]["containers"]
-        scheme = "https" if mode == "users" else "http"
+        scheme = "https" if mode in {"users", "web"} else "http"
         assert f"--server={scheme}://{name}.observability.svc:{port}" in agent["args"]
 
 

@@ -23,8 +23,11 @@
   const isBlank = (figure) => Boolean(figure?.layout?.meta?.blank);
 
   const observer = new IntersectionObserver((entries) => {
-    entries.sort((a, b) => a.boundingClientRect.top - b.boundingClientRect.top);
-    for (const { target, isIntersecting, boundingClientRect: box } of entries) {
+    /* On a busy machine one place may come several times at once: what was seen last counts. */
+    const last = new Map(entries.map((entry) => [entry.target, entry]));
+    const seen = [...last.values()];
+    seen.sort((a, b) => a.boundingClientRect.top - b.boundingClientRect.top);
+    for (const { target, isIntersecting, boundingClientRect: box } of seen) {
       const inSight = isIntersecting && box.top < window.innerHeight && box.bottom > 0;
       sights.set(target, inSight ? "sight" : isIntersecting ? "near" : "far");
       if (!target.isConnected) forget(target);
@@ -34,6 +37,7 @@
 
   function forget(place) {
     observer.unobserve(place);
+    sights.delete(place);
     held.delete(place);
   }
 
@@ -98,7 +102,7 @@
     const before = asked.get(place) || [];
     if (asked.has(place)) delete place.on;
     asked.delete(place);
-    const t0=performance.now(); const drawn = react(place, figure); const id0=place.parentElement?.id||place.id; performance.measure('react '+id0+' '+(place.getBoundingClientRect().top|0),{start:t0,end:performance.now()}); drawn.then?.(()=>performance.measure('done '+id0,{start:t0,end:performance.now()}));
+    const drawn = react(place, figure);
     for (const [name, listener] of before) place.on(name, listener);
     return drawn;
   }
