@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.trainer("verl"), pytest.mark.
 
 STEPS = 3
 STAGES = ("gen", "old_log_prob", "adv", "update_actor", "update_weights")
+RANK_STAGES = ("old_log_prob", "update_actor")
 LANES = (
     "SELECT role, stage, pid, count() AS n FROM stage_spans FINAL WHERE run_id = '{run}' "
     "AND role != 'controller' GROUP BY role, stage, pid FORMAT JSONEachRow"
@@ -50,7 +51,7 @@ def wait_for_rank_lanes(server: ServerProcess, experiment: str, num_steps: int) 
         lanes = read_lanes(server, experiment)
         return {lane["stage"]: int(lane["n"]) for lane in lanes if lane["role"] == "worker"}
 
-    expected = {"update_actor": num_steps, "old_log_prob": num_steps}
+    expected = dict.fromkeys(RANK_STAGES, num_steps)
     wait_until(lambda: expected.items() <= read().items())
     assert expected.items() <= read().items()
 
@@ -99,9 +100,10 @@ def test_two_trainings_by_one_variable_each_have_the_stage_seconds_of_their_own_
                 assert live[stage] == pytest.approx(own[f"timing_s/{stage}"], abs=1e-9)
         assert server.get(f"/runs/proj%2F{experiment}")["system"] == "verl"
         wait_for_rank_lanes(server, experiment, len(steps))
-    # One process a training runs the stages of its one rank.
+    # One process a training runs the stages of its one rank. Others may have been seen at work
+    # by their titles.
     pids = [
-        {lane["pid"] for lane in read_lanes(server, name) if lane["role"] == "worker"}
+        {lane["pid"] for lane in read_lanes(server, name) if lane["stage"] in RANK_STAGES}
         for name in trainings
     ]
     assert [len(each) for each in pids] == [1, 1]
