@@ -56,6 +56,7 @@ from longpole_server.service.store_service import StoreService
 from longpole_server.service.transferring import RunTransfer
 from longpole_server.store import open_store
 from longpole_server.store.location import locate_store
+from longpole_server.store.retention import apply_retention, choose_retention
 from longpole_server.store.scratch import own_scratch
 from longpole_server.store_parts import StoreParts, open_store_parts
 
@@ -126,13 +127,18 @@ def _as_answer(check: Callable[[], None] | None) -> Callable[[], bool]:
 
 @contextmanager
 def open_application(
-    config: Config, check_right: Callable[[], None] | None = None
+    config: Config,
+    check_right: Callable[[], None] | None = None,
+    *,
+    sets_retention: bool = True,
 ) -> Generator[Application]:
     """Open store and journal, build every part on them, and close them after use.
 
     Args:
         config: The configuration.
         check_right: Raises `StoreError` while this server may not write; None where it always may.
+        sets_retention: Whether tables keep their rows from now on as the configuration says, or go
+            on as they do.
 
     Raises:
         ConfigError: Settings of alert channels, or others, make no sense.
@@ -163,6 +169,8 @@ def open_application(
         )
         door = opened.enter_context(open_door(config))
         may_ask = functools.partial(may_ask_sql, door)
+        if sets_retention:
+            apply_retention(store, choose_retention(config.retention))
         parts = opened.enter_context(open_store_parts(config, store, may_ask))
         if parts.session_ends is not None:
             door.access.sessions.share_ends(parts.session_ends)
@@ -260,8 +268,13 @@ def _build(
             sql_routes=parts.sql_routes,
             storage=parts.storage,
             news=NewsDesk(
-                changes, revisions, lambda: joiner.notes, alert_desk.service.explain_blindness
+                changes,
+                revisions,
+                lambda: joiner.notes,
+                alert_desk.service.explain_blindness,
+                lambda: pipeline.stats.lag_s,
             ),
+            role=config.role,
             transfer=RunTransfer(
                 parts.pool, parts.arrivals, alert_desk.evaluator.note_arrival, on_arrived
             ),

@@ -60,6 +60,10 @@ def collect_ingest_metrics(
     }
     gauges = {
         "ingest_pending_requests": ("durable requests not stored yet", ingest.num_pending),
+        "ingest_lag_seconds": (
+            "for how long what is stored next has been waiting, 0 while nothing waits",
+            ingest.lag_s,
+        ),
         "steps_waiting": ("steps that wait to be derived", closing.num_waiting),
         "journal_bytes": ("bytes of the journal", spool.num_bytes),
         "journal_max_bytes": ("bound of the journal", spool.max_bytes),
@@ -158,6 +162,12 @@ def collect_follower_metrics(follower: Follower) -> list[OwnMetric]:
             "gauge",
             "time since the server that takes data answered, 0 while it does",
             follower.away_s,
+        ),
+        OwnMetric(
+            "longpole_writer_lag_seconds",
+            "gauge",
+            "how far that server was behind with what it takes, as it said last",
+            follower.lag_s,
         ),
         OwnMetric(
             "longpole_writer_failures_total",

@@ -14,7 +14,7 @@ from longpole_server.sql_door import open_sql_door
 from longpole_server.store import Store
 from longpole_server.store.arrivals import Arrivals, open_arrivals
 from longpole_server.store.client import WRITE_SETTINGS
-from longpole_server.store.retention import apply_retention, choose_retention
+from longpole_server.store.retention import choose_retention
 from longpole_server.store.session_ends import SessionEnds
 from longpole_server.store.stored_batches import StoredBatches
 
@@ -46,7 +46,7 @@ class StoreParts:
 def open_store_parts(
     config: Config, store: Store, may_ask: Callable[[str | None], bool]
 ) -> Generator[StoreParts]:
-    """Make the tables keep their rows as configured, and open the parts.
+    """Open the parts.
 
     Args:
         config: Of the server.
@@ -58,7 +58,6 @@ def open_store_parts(
         StoreError: The database failed.
     """
     retention = choose_retention(config.retention)
-    apply_retention(store, retention)
     with ExitStack() as opened:
         pool = ClientPool(store.new_reader_client, _THREADS)
         opened.callback(pool.close)

@@ -172,6 +172,7 @@ def _build(
             door=door,
             max_import_bytes=config.max_import_bytes,
             sql_routes=parts.sql_routes,
+            role="web",
             storage=parts.storage,
             transfer=RunTransfer(parts.pool, WritesNothing(), _ignore, _ignore),
         )

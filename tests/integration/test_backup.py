@@ -2,7 +2,9 @@
 
 import json
 import os
+import tarfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ from longpole_server.app import open_application
 from longpole_server.cli.backup import back_up
 from longpole_server.cli.restore import restore
 from longpole_server.config import Config
-from longpole_server.store import StoreConfig, open_store
+from longpole_server.store import StoreConfig, is_of_earlier_release, open_store
+from longpole_server.store.migrations import load_migrations
+from longpole_server.store.retention import apply_retention, choose_retention, read_retention
 from support.fault_disk import fill, small_disk
 from support.otlp_builders import T0_NS, gauge, loop, metrics, process, resource, stage, traces
 from support.server_process import StartServer, run_longpole
@@ -106,6 +110,47 @@ def test_every_row_comes_back(start_server: StartServer, tmp_path: Path):
     again.wait_for(path, lambda page: len(page["steps"]) == 6)
     assert again.interrupt() == 0
     assert count_stored_rows(second / "data")["otel_traces"] == before["otel_traces"] + 2
+
+
+def read_kept_s(data_dir: Path) -> Mapping[str, int | None]:
+    store = open_store(StoreConfig(directory=data_dir / "store"))
+    client = store.new_reader_client()
+    try:
+        return read_retention(client, store.config)
+    finally:
+        client.close()
+        store.close()
+
+
+def test_a_backup_lets_no_rows_go_that_its_server_keeps(tmp_path: Path):
+    # The server has --retention; who calls the backup does not think of it.
+    kept = choose_retention([("gpu_samples", None), ("otel_traces", 86_400 * 900)])
+    store = open_store(StoreConfig(directory=tmp_path / "store"))
+    apply_retention(store, kept)
+    store.close()
+    before = read_kept_s(tmp_path)
+    back_up(Config(data_dir=tmp_path), tmp_path / "copy")
+    assert read_kept_s(tmp_path) == before
+    restore(Config(data_dir=tmp_path / "back"), tmp_path / "copy")
+    assert read_kept_s(tmp_path / "back") == before
+
+
+def test_a_store_of_an_earlier_release_is_backed_up_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    # Upgraded first, backed up then: what is put back must be one that the earlier program opens.
+    with tarfile.open(Path(__file__).parents[1] / "data" / "upgrade" / "store.tar.xz") as kept:
+        kept.extractall(tmp_path / "data", filter="data")
+    newest = load_migrations()[-1].number
+    config, back = Config(data_dir=tmp_path / "data"), Config(data_dir=tmp_path / "back")
+    rows = back_up(config, tmp_path / "copy")
+    assert "of an earlier release" in capsys.readouterr().err
+    assert rows["schema_migrations"] < newest
+    assert restore(back, tmp_path / "copy") == rows
+    assert is_of_earlier_release(StoreConfig(directory=back.data_dir / "store"))
+    counted = count_stored_rows(back.data_dir)
+    assert counted["schema_migrations"] == newest
+    assert counted["stage_spans"] == rows["stage_spans"] > 0
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ class ApiParts:
         storage: What the store holds; None leaves its route out.
         transfer: Takes whole runs out and in; None leaves its routes out.
         sql_routes: The door for people's own SQL; they check passwords themselves.
+        role: What the server is for.
     """
 
     service: Service
@@ -67,6 +68,7 @@ class ApiParts:
     storage: Storage | None = None
     transfer: RunTransfer | None = None
     news: NewsDesk | None = None
+    role: str = "all"
 
 
 def create_api(parts: ApiParts) -> FastAPI:
@@ -84,7 +86,7 @@ def create_api(parts: ApiParts) -> FastAPI:
     api.router.routes.extend(parts.otlp_routes)
     api.router.routes.extend(parts.sql_routes)
     for router in (
-        create_state_router(parts.check_ready),
+        create_state_router(parts.check_ready, parts.role),
         create_alerts_router(parts.service.alerts),
         create_rules_router(parts.service.alerts),
         create_silences_router(parts.service.alerts),

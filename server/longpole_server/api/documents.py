@@ -342,10 +342,11 @@ class ImportDocument:
 
 @dataclass(frozen=True, slots=True)
 class HealthDocument:
-    """That the process answers."""
+    """That the process answers, and what it is for: `all`, `ingest` or `web`."""
 
     status: str
     version: str
+    role: str
 
 
 @dataclass(frozen=True, slots=True)

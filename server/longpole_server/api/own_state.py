@@ -29,14 +29,14 @@ CollectMetrics = Callable[[], Iterable[OwnMetric]]
 CheckReady = Callable[[], Mapping[str, bool]]
 
 
-def create_state_router(check_ready: CheckReady) -> APIRouter:
+def create_state_router(check_ready: CheckReady, role: str = "all") -> APIRouter:
     """Return `/health` and `/ready`."""
     router = APIRouter(tags=["server"])
 
     @router.get("/health", response_model=documents.HealthDocument)
     async def get_health() -> Response:
         """Answers as long as the process lives."""
-        return JsonResponse(documents.HealthDocument("ok", __version__))
+        return JsonResponse(documents.HealthDocument("ok", __version__, role))
 
     @router.get("/ready", response_model=documents.ReadyDocument)
     def get_ready() -> Response:

@@ -87,8 +87,14 @@ def _ask_agent(port: int) -> dict[str, Any] | None:
     return cast("dict[str, Any]", document)
 
 
-def examine_agents(server: Server, now_ns: int) -> Iterator[Check]:
-    """Look at the nodes that the server has heard of in the last day."""
+def examine_agents(server: Server, now_ns: int, delay_s: float = 0.0) -> Iterator[Check]:
+    """Look at the nodes that the server has heard of in the last day.
+
+    Args:
+        server: Asked.
+        now_ns: UTC nanoseconds.
+        delay_s: How old may be what the server shows: silence that is no longer is its own.
+    """
     nodes: list[dict[str, Any]] = server.get("/nodes")["nodes"]
     if not nodes:
         yield Check(
@@ -100,6 +106,11 @@ def examine_agents(server: Server, now_ns: int) -> Iterator[Check]:
         return
     live = {run["run_id"] for run in server.get("/runs")["runs"] if run["state"] in _LIVE_STATES}
     ages_s = {str(node["host"]): (now_ns - node["seen_ns"]) / 1e9 for node in nodes}
+    unknown = [host for host, age_s in ages_s.items() if 0 <= age_s - _SILENT_AFTER_S <= delay_s]
+    if unknown:
+        yield _describe_unknown(unknown, delay_s)
+        nodes = [node for node in nodes if node["host"] not in unknown]
+        ages_s = {host: age_s for host, age_s in ages_s.items() if host not in unknown}
     at_rest = [
         str(node["host"])
         for node in nodes
@@ -150,6 +161,17 @@ def _describe_at_rest(hosts: Sequence[str], age_s: float) -> Check:
         "at rest",
         f"{_name(hosts)}: nothing for {describe_span(age_s)}, and no live run is there",
         "nothing to do, unless an agent should be running there",
+    )
+
+
+def _describe_unknown(hosts: Sequence[str], delay_s: float) -> Check:
+    """Name nodes of which nothing newer can be known here."""
+    return Check(
+        "note",
+        "agents",
+        f"{_name(hosts)}: whether they are silent is not known, since what this server shows may be"
+        f" {describe_span(delay_s)} old",
+        "mend what is said of the server first; agents keep what they cannot deliver",
     )
 
 

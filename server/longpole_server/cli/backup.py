@@ -13,7 +13,9 @@ from longpole import __version__
 from longpole_server.app import open_application
 from longpole_server.cli.serving import describe
 from longpole_server.config import Config, read_config_and_word
+from longpole_server.data_dir import make_data_dir
 from longpole_server.errors import ConfigError, ServerError, StoreError
+from longpole_server.store import is_of_earlier_release
 from longpole_server.store.backup import write_backup
 from longpole_server.store.location import StoreConfig, locate_store
 
@@ -47,26 +49,24 @@ def main(arguments: Sequence[str]) -> int:
 def back_up(config: Config, target: Path, patience_s: float = _PATIENCE_S) -> Mapping[str, int]:
     """Write what is accepted into the store, copy it, and return its rows by table.
 
-    What the store does not take, as on a full disk, is copied with the journal.
+    What the store does not take, as on a full disk, is copied with the journal. The store stays
+    what it was: tables of an earlier release, and the time that rows are kept for.
 
     Raises:
         ConfigError: The store is no embedded one, or there is something at the target.
         StoreError: A server runs on the store, or the engine or the disk failed.
     """
-    location = locate_store(config)
-    if location.directory is None:
-        raise ConfigError(
-            "only the embedded store is backed up here", hint="use ClickHouse's own BACKUP"
-        )
-    if not location.directory.is_dir():
-        raise ConfigError(f"there is no store in {config.data_dir}", hint="name it by --data-dir")
+    location = _find_store(config)
     if target.exists():
         raise ConfigError(f"{target} exists", hint="name a directory that does not")
-    if not _write_what_waits(config, patience_s):
-        print(
-            "longpole backup: the store does not take all that waits in the journal; it is copied"
-            " with the journal, and written when a server is started on what is restored",
-            file=sys.stderr,
+    make_data_dir(config.data_dir)
+    if is_of_earlier_release(location):
+        # Its own program must be able to open what is put back: that is the way back of an upgrade.
+        _note("the store is of an earlier release and is copied as it is, with its journal")
+    elif not _write_what_waits(config, patience_s):
+        _note(
+            "the store does not take all that waits in the journal; it is copied with the journal,"
+            " and written when a server is started on what is restored"
         )
     partial = target.with_name(target.name + ".partial")
     try:
@@ -88,6 +88,17 @@ def back_up(config: Config, target: Path, patience_s: float = _PATIENCE_S) -> Ma
     return rows
 
 
+def _find_store(config: Config) -> StoreConfig:
+    location = locate_store(config)
+    if location.directory is None:
+        raise ConfigError(
+            "only the embedded store is backed up here", hint="use ClickHouse's own BACKUP"
+        )
+    if not location.directory.is_dir():
+        raise ConfigError(f"there is no store in {config.data_dir}", hint="name it by --data-dir")
+    return location
+
+
 def _explain(error: OSError) -> str:
     """Return the reason in words; of many files that could not be copied the first one's."""
     if isinstance(error, shutil.Error) and error.args and error.args[0]:
@@ -97,7 +108,8 @@ def _explain(error: OSError) -> str:
 
 def _write_what_waits(config: Config, patience_s: float) -> bool:
     """Write what is acknowledged and not stored, after a kill; return whether all of it is."""
-    with open_application(config) as application:
+    # This command is not told how long the server keeps its rows, and lets none go.
+    with open_application(config, sets_retention=False) as application:
         application.closer.start()
         application.pipeline.start()
         waiting = sys.maxsize
@@ -116,6 +128,10 @@ def _describe(location: StoreConfig, rows: Mapping[str, int]) -> Mapping[str, An
         "created_ns": time.time_ns(),
         "rows": dict(rows),
     }
+
+
+def _note(text: str) -> None:
+    print(f"longpole backup: {text}", file=sys.stderr)
 
 
 def _complain(error: ServerError, status: int) -> int:

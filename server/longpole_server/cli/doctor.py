@@ -19,13 +19,23 @@ from longpole_server.cli.agent_checks import examine_agents, examine_port
 from longpole_server.cli.checks import Check, Server, describe_size
 from longpole_server.cli.client import DEFAULT_SERVER, ServerClient, parse_address, read_token
 from longpole_server.cli.driver_checks import examine_driver
-from longpole_server.cli.ingest_checks import examine_alerts, examine_lag
+from longpole_server.cli.ingest_checks import (
+    examine_alerts,
+    examine_lag,
+    examine_writer,
+    measure_delay_s,
+)
 from longpole_server.errors import ConfigError, ForbiddenError, NotFoundError, ServerError
 from longpole_server.ingest.normalize.attributes import LEAST_NOW_NS
 
 _LOW_DISK_BYTES = 5 << 30
 _OTLP_GRPC_PORT, _OTLP_HTTP_PORT = 4317, 4318
 _MAX_TABLES = 5
+_ROLES = {
+    "all": "",
+    "ingest": ", role ingest: it takes data and has no pages",
+    "web": ", role web: it shows what another server writes",
+}
 _PACKAGES = ("chdb", "clickhouse-connect", "pyarrow", "dash", "nvidia-ml-py")
 
 
@@ -156,13 +166,23 @@ def _examine_server(client: Server, address: str, clock_ns: Callable[[], int]) -
             "start it by `longpole up` or `longpole server`, or name it by --server",
         )
         return
-    yield _compare_versions(address, str(health.get("version")))
+    # Servers before there were roles do everything.
+    role = str(health.get("role", "all"))
+    yield _compare_versions(address, str(health.get("version")), role)
     yield from _try_to("ready", lambda: _examine_ready(client))
     yield from _try_to("storage", lambda: _examine_storage(client))
     yield from _examine_clock(clock_ns())
-    yield from _try_to("lag", lambda: examine_lag(client))
-    yield from _try_to("agents", lambda: examine_agents(client, clock_ns()))
+    figures: dict[str, float] = {}
+    yield from _try_to("lag", lambda: _examine_figures(client, role, figures))
+    delay_s = measure_delay_s(figures)
+    yield from _try_to("agents", lambda: examine_agents(client, clock_ns(), delay_s))
     yield from _try_to("alerts", lambda: examine_alerts(client))
+
+
+def _examine_figures(client: Server, role: str, figures: dict[str, float]) -> Iterator[Check]:
+    """Look at what the server says of itself, and leave it for what is looked at next."""
+    figures.update(client.get_metrics())
+    yield from examine_writer(figures) if role == "web" else examine_lag(figures)
 
 
 def _try_to(subject: str, look: Callable[[], Iterator[Check]]) -> Iterator[Check]:
@@ -194,8 +214,8 @@ def _examine_clock(now_ns: int) -> Iterator[Check]:
         )
 
 
-def _compare_versions(address: str, version: str) -> Check:
-    text = f"{address} answers, Longpole {version}"
+def _compare_versions(address: str, version: str, role: str) -> Check:
+    text = f"{address} answers, Longpole {version}{_ROLES.get(role, f', role {role}')}"
     if version == __version__:
         return Check("ok", "server", text)
     return Check("note", "server", text, f"this machine has {__version__}: upgrade the older one")

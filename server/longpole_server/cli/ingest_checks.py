@@ -3,12 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from longpole_server.cli.checks import Check, Server, describe_size
+from longpole_server.cli.checks import Check, Server, describe_size, describe_span
 
 # As in the alerts for Prometheus.
 _MANY_WAITING = 2_000
 _FULL_RATIO = 0.5
 _MANY_STEPS = 200
+_LONG_LAG_S = 60.0
+# A server that only shows asks each second.
+_LONG_AWAY_S = 5.0
 # Counters that stand still at 0 while all is well, and what to read where they do not.
 _LOSSES = {
     "longpole_ingest_refused_requests_total": (
@@ -47,9 +50,42 @@ _RULES_OF_NODES = frozenset(
 _MAX_ALERTS = 10
 
 
-def examine_lag(server: Server) -> Iterator[Check]:
+def measure_delay_s(figures: Mapping[str, float]) -> float:
+    """Return how old may be what a server shows, by its own figures: 0 when it keeps up."""
+    return max(
+        figures.get("longpole_ingest_lag_seconds", 0.0),
+        figures.get("longpole_writer_away_seconds", 0.0)
+        + figures.get("longpole_writer_lag_seconds", 0.0),
+    )
+
+
+def examine_writer(figures: Mapping[str, float]) -> Iterator[Check]:
+    """Look how a server that only shows fares with the one that takes data."""
+    away_s = figures.get("longpole_writer_away_seconds", 0.0)
+    lag_s = figures.get("longpole_writer_lag_seconds", 0.0)
+    if away_s > _LONG_AWAY_S:
+        yield Check(
+            "bad",
+            "writer",
+            f"the server that takes data has not answered it for {describe_span(away_s)}: pages"
+            " show what was stored before, and nothing can be acknowledged or silenced",
+            "look at that server and at the way to it (--writer-url): LongpoleWriterAway in the"
+            " runbook",
+        )
+    elif lag_s > _LONG_LAG_S:
+        yield Check(
+            "bad",
+            "writer",
+            f"the server that takes data is {describe_span(lag_s)} behind",
+            "`longpole doctor --server` with that server's address says more",
+        )
+    else:
+        yield Check("ok", "writer", "the server that takes data answers it and keeps up")
+
+
+def examine_lag(figures: Mapping[str, float]) -> Iterator[Check]:
     """Look how much waits, and whether anything was lost."""
-    figures = server.get_metrics()
+    lag_s = figures.get("longpole_ingest_lag_seconds", 0.0)
     pending = figures.get("longpole_ingest_pending_requests", 0.0)
     steps = figures.get("longpole_steps_waiting", 0.0)
     used = figures.get("longpole_journal_bytes", 0.0)
@@ -58,7 +94,9 @@ def examine_lag(server: Server) -> Iterator[Check]:
         f"{pending:.0f} requests wait for the store, {steps:.0f} steps for their ledger;"
         f" journal {describe_size(used)} of {describe_size(most)}"
     )
-    if pending > _MANY_WAITING or used > _FULL_RATIO * most > 0:
+    if lag_s > _LONG_LAG_S:
+        text = f"{describe_span(lag_s)} behind: {text}"
+    if lag_s > _LONG_LAG_S or pending > _MANY_WAITING or used > _FULL_RATIO * most > 0:
         yield Check(
             "bad",
             "lag",

@@ -104,7 +104,7 @@ class Config:
         default=None,
         repr=False,
         metadata=_option(
-            "what such a proxy must show in X-Longpole-Proxy-Secret before it may name a user",
+            "secret that such a proxy must show in X-Longpole-Proxy-Secret to name a user",
             secret=True,
         ),
     )

@@ -64,6 +64,7 @@ class PipelineStats:
         num_lost_requests: Requests left out after a defect.
         num_callback_failures: Times `on_written` raised.
         num_known_elsewhere: Requests left out because another server stored them.
+        lag_s: For how long what is written next has been waiting; 0 while nothing waits.
     """
 
     num_accepted: int
@@ -77,6 +78,7 @@ class PipelineStats:
     num_lost_requests: int
     num_callback_failures: int
     num_known_elsewhere: int = 0
+    lag_s: float = 0.0
 
 
 # The name of a span (field 5 of `Span`, length 7) that ends a step.
@@ -150,6 +152,8 @@ class Pipeline:
         self._idle = threading.Condition()
         self._is_writing = False
         self._thread = threading.Thread(target=self._ingest_forever, name="longpole-ingest")
+        # Receipt of what is being written, or of what was written last while more waits.
+        self._reached_ns: int | None = None
         self._num_batches = 0
         self._num_records = 0
         self._num_write_failures = 0
@@ -172,6 +176,7 @@ class Pipeline:
             num_lost_requests=self._num_lost_requests,
             num_callback_failures=self._num_callback_failures,
             num_known_elsewhere=self._num_known_elsewhere,
+            lag_s=self._measure_lag(),
         )
 
     def start(self) -> None:
@@ -231,6 +236,12 @@ class Pipeline:
             self._thread.join()
         self._journal.close()
 
+    def _measure_lag(self) -> float:
+        reached_ns = self._reached_ns
+        if reached_ns is None or self._journal.num_pending == 0:
+            return 0.0
+        return max(0.0, (self._clock_ns() - reached_ns) / 1e9)
+
     def _receive(self, signal: Signal, body: bytes, batch_id: str | None) -> JournalEntry:
         return JournalEntry(signal, self._clock_ns(), check_batch_id(batch_id), body)
 
@@ -270,12 +281,15 @@ class Pipeline:
             batch = self._journal.freeze_next(self._max_batch_bytes)
             if batch is None:
                 return None
+            self._reached_ns = batch.entries[0].received_ns if batch.entries else None
             entries = self._leave_out_known(batch)
             if entries is None:
                 return batch
             records = self._normalize(entries)
             if self._write(records, batch):
                 self._journal.acknowledge(batch.frozen)
+                # Of what follows it is known to have come later.
+                self._reached_ns = batch.entries[-1].received_ns if batch.is_cut else None
                 self._tell(records)
             return batch
         finally:

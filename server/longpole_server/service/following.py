@@ -82,6 +82,11 @@ class Follower:
         since_s = self._away_since_s
         return 0.0 if since_s is None else max(0.001, self._clocks.now_s() - since_s)
 
+    @property
+    def lag_s(self) -> float:
+        """How far the other server was behind with what it takes, as it said last."""
+        return 0.0 if self._news is None else self._news.lag_s
+
     def list_notes(self, run_id: str) -> Sequence[str]:
         """Return why GPUs of a run's nodes were not joined to it, as it was told last."""
         return () if self._news is None else self._news.notes.get(run_id, ())

@@ -36,6 +36,7 @@ class News:
         runs: Ids of runs that changed.
         notes: Why GPUs of a run's nodes were not joined to it, by run.
         blind: Why nothing new can fire at the moment, null while rules are judged.
+        lag_s: How far this server is behind with what it takes.
     """
 
     epoch: str
@@ -46,6 +47,7 @@ class News:
     runs: Sequence[str]
     notes: Mapping[str, Sequence[str]]
     blind: str | None
+    lag_s: float = 0.0
 
 
 class NewsDesk:
@@ -56,6 +58,7 @@ class NewsDesk:
         revisions: Says of which runs.
         list_notes: Returns notes about GPUs by run.
         explain_blindness: Returns why nothing new can fire.
+        measure_lag: Returns how far this server is behind, in seconds.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class NewsDesk:
         revisions: Revisions,
         list_notes: Callable[[], Mapping[str, Sequence[str]]],
         explain_blindness: Callable[[], str | None],
+        measure_lag: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._changes = changes
         self._revisions = revisions
         self._list_notes = list_notes
         self._explain_blindness = explain_blindness
+        self._measure_lag = measure_lag
         self._epoch = f"{time.time_ns():x}-{secrets.token_hex(4)}"
 
     async def wait(self, seen: Seen, timeout_s: float) -> News:
@@ -91,4 +96,5 @@ class NewsDesk:
             runs=() if is_everything else runs,
             notes=self._list_notes(),
             blind=self._explain_blindness(),
+            lag_s=self._measure_lag(),
         )

@@ -2,7 +2,20 @@
 
 from longpole_server.store.client import Client
 from longpole_server.store.location import StoreConfig
-from longpole_server.store.store import Store, open_store, open_store_to_read
+from longpole_server.store.store import (
+    Store,
+    is_of_earlier_release,
+    open_store,
+    open_store_to_read,
+)
 from longpole_server.store.writer import Writer
 
-__all__ = ["Client", "Store", "StoreConfig", "Writer", "open_store", "open_store_to_read"]
+__all__ = [
+    "Client",
+    "Store",
+    "StoreConfig",
+    "Writer",
+    "is_of_earlier_release",
+    "open_store",
+    "open_store_to_read",
+]

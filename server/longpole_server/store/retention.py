@@ -7,6 +7,7 @@ samples go first, their rollups later.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from longpole_server.store.location import StoreConfig
 from longpole_server.store.store import Store
 from longpole_server.store.times import TIME_COLUMNS
 
+_log = logging.getLogger(__name__)
 _DAY_S = 86_400
 # Seconds by table; what is not named stays.
 DEFAULT_RETENTION: Mapping[str, int] = MappingProxyType(
@@ -68,12 +70,48 @@ def apply_retention(store: Store, retention: Mapping[str, int]) -> Sequence[str]
     """
     client = store.new_schema_client()
     try:
-        statements = plan_retention(store.config, read_retention(client, store.config), retention)
+        current = read_retention(client, store.config)
+        statements = plan_retention(store.config, current, retention)
+        for text in _list_what_goes(client, store.config, current, retention):
+            _log.warning("%s", text)
         for statement in statements:
             client.command(statement)
         return statements
     finally:
         client.close()
+
+
+def _list_what_goes(
+    client: Client,
+    config: StoreConfig,
+    current: Mapping[str, int | None],
+    wanted: Mapping[str, int],
+) -> Sequence[str]:
+    """Say which rows a shorter time takes away: a forgotten option is seen while a backup helps."""
+    found: list[str] = []
+    for table, keep_s in sorted(wanted.items()):
+        current_s = current.get(table)
+        if table not in current or (current_s is not None and current_s <= keep_s):
+            continue
+        # The names are those of this program.
+        answer = client.query(
+            f"SELECT count() FROM {config.tables_database}.{table}"  # noqa: S608
+            f" WHERE toDateTime({TIME_COLUMNS[table]}) + toIntervalSecond({int(keep_s)}) < now()"
+        )
+        num_rows = int(answer.column(0)[0].as_py())
+        if num_rows:
+            found.append(
+                f"{table} keeps its rows {_describe(keep_s)} now, {_describe(current_s)} before"
+                f" (--retention): what is older goes, {num_rows:,} of its rows"
+            )
+    return found
+
+
+def _describe(keep_s: int | None) -> str:
+    if keep_s is None:
+        return "for ever"
+    days, rest_s = divmod(keep_s, _DAY_S)
+    return f"for {keep_s // 3_600} h" if rest_s else f"for {days} d"
 
 
 def read_retention(client: Client, config: StoreConfig) -> Mapping[str, int | None]:

@@ -152,6 +152,30 @@ def open_store_to_read(config: StoreConfig) -> Store:
     return Store(config, connector, connector.connect(READ_SETTINGS), None)
 
 
+def is_of_earlier_release(config: StoreConfig) -> bool:
+    """Tell whether an embedded store lacks migrations of this program; nothing of it is changed.
+
+    Raises:
+        StoreLockedError: A process has the store open.
+        StoreError: The engine failed, or the store was written by a newer program.
+    """
+    lock = _lock_directory(config)
+    try:
+        client = _connect_patiently(Connector(config, choose_settings(config)))
+        try:
+            client.use(config.tables_database)
+            return bool(migrations.find_pending(client))
+        except StoreError as error:
+            if any(word in error.message for word in _NO_TABLES):
+                return False
+            raise
+        finally:
+            client.close()
+    finally:
+        if lock is not None:
+            lock.release()
+
+
 def _explain_schema(config: StoreConfig, connector: Connector) -> str | None:
     """Return what the tables lack, None when nothing."""
     client = connector.connect(READ_SETTINGS, config.tables_database)

@@ -148,6 +148,45 @@ def test_how_far_the_server_is_behind(tmp_path: Any):
     assert look(tmp_path, metrics={"longpole_steps_waiting": 999.0})["lag"].verdict == "note"
 
 
+def test_nodes_are_not_called_silent_because_the_server_is_behind(tmp_path: Any):
+    nodes = {"nodes": [node("node-0", 100.0), node("node-1", 110.0), node("node-2", 900.0)]}
+    behind = {"longpole_ingest_lag_seconds": 95.0, "longpole_ingest_pending_requests": 40.0}
+    found = look(tmp_path, nodes=nodes, metrics=behind)
+    assert (found["lag"].verdict, found["lag"].text[:14]) == ("bad", "2 min behind: ")
+    assert found["agents"].verdict == "note"
+    assert found["agents"].text.startswith("node-0, node-1: whether they are silent is not known")
+    # It was silent before.
+    assert (found["agent"].verdict, found["agent"].text[:6]) == ("bad", "node-2")
+    kept_up = look(tmp_path, nodes={"nodes": [node("node-0", 100.0)]})
+    assert kept_up["agent"].verdict == "bad"
+
+
+def test_a_server_that_only_shows_is_asked_for_the_one_that_writes(tmp_path: Any):
+    nodes = {"nodes": [node("node-0", 100.0)]}
+    health = {"version": "0", "role": "web"}
+
+    def look_at(**figures: float) -> dict[str, Check]:
+        metrics = {f"longpole_writer_{name}_seconds": value for name, value in figures.items()}
+        return look(tmp_path, health=health, nodes=nodes, metrics=metrics)
+
+    well = look_at(away=0.0, lag=0.0)
+    assert "role web: it shows what another server writes" in well["server"].text
+    assert well["writer"].verdict == "ok"
+    # It has no journal, of which nothing can be said.
+    assert "lag" not in well
+    assert well["agent"].verdict == "bad"
+    away = look_at(away=90.0)
+    assert (away["writer"].verdict, "LongpoleWriterAway" in away["writer"].advice) == ("bad", True)
+    assert (away["agents"].verdict, "agent" in away) == ("note", False)
+    assert look_at(lag=100.0)["writer"].text.endswith("2 min behind")
+
+
+def test_a_server_that_takes_data_alone_says_so(tmp_path: Any):
+    found = look(tmp_path, health={"version": "0", "role": "ingest"})
+    assert found["server"].text.endswith("role ingest: it takes data and has no pages")
+    assert found["lag"].verdict == "ok"
+
+
 def test_many_nodes_are_one_line_and_those_without_gpus_are_named(tmp_path: Any):
     nodes = [node(f"node-{number}", number / 100) for number in range(128)]
     found = look(tmp_path, nodes={"nodes": [*nodes, {**node("head", 0.5), "num_gpus": 0}]})

@@ -135,6 +135,23 @@ def test_a_failing_store_delays_and_loses_nothing(tmp_path: Path) -> None:
     assert set(writer.tries) == set(writer.batches)
 
 
+def test_how_far_it_is_behind_is_the_age_of_what_is_written_next(tmp_path: Path) -> None:
+    writer, now_s = RecordingWriter(), [100.0]
+    writer.fail()
+
+    with running_pipeline(tmp_path, writer, clock_ns=lambda: round(now_s[0] * 1e9)) as pipeline:
+        assert pipeline.stats.lag_s == 0.0
+        pipeline.accept("traces", b"a")
+        wait_until(lambda: len(writer.tries) >= 1)
+        now_s[0] = 190.0
+        assert pipeline.stats.lag_s == 90.0
+        writer.failure = None
+        assert pipeline.drain(DRAIN_S)
+        # Nothing waits any more, however long ago the last one came.
+        now_s[0] = 4000.0
+        assert pipeline.stats.lag_s == 0.0
+
+
 def test_a_restart_repeats_the_same_range_under_the_same_token(tmp_path: Path) -> None:
     writer = RecordingWriter()
     writer.fail()

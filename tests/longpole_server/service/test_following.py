@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,6 +46,16 @@ class Bench:
 def news(epoch: str, version: int, *runs: str, is_everything: bool = False) -> News:
     notes = {"run": ("a note",)}
     return News(epoch, version, version, 5, is_everything, runs, notes, "nothing is judged")
+
+
+def test_how_far_the_writing_server_is_behind_is_told_with_the_news():
+    changes, revisions = ChangeFeed(), Revisions()
+    desk = NewsDesk(changes, revisions, dict, lambda: None, lambda: 42.0)
+    told = asyncio.run(desk.wait(Seen(), 0.0))
+    follower = Bench(Source([told])).make()
+    assert follower.lag_s == 0.0
+    assert follower.follow()
+    assert follower.lag_s == 42.0
 
 
 def test_runs_that_changed_elsewhere_are_read_again_here():

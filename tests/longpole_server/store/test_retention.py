@@ -91,6 +91,25 @@ def test_it_is_applied_once_and_follows_the_configuration(store: Store, client: 
     assert apply_retention(store, changed) == []
 
 
+def test_rows_that_go_because_they_are_kept_for_less_time_are_told(
+    store: Store, client: Client, caplog: pytest.LogCaptureFixture
+):
+    now = time.time_ns()
+    moments = pa.array([now - 3 * DAY_NS, now], pa.timestamp("ns", "UTC"))
+    rows = pa.table({"Timestamp": moments, "TraceId": ["a", "b"]})
+    apply_retention(store, choose_retention([("otel_traces", None)]))
+    client.insert("otel_traces", rows, "rows")
+    # Nobody is told of a longer time, or of rows that are young enough.
+    apply_retention(store, DEFAULT_RETENTION)
+    assert caplog.messages == []
+    apply_retention(store, choose_retention([("otel_traces", 2 * DAY_S)]))
+    (told,) = caplog.messages
+    assert told == (
+        "otel_traces keeps its rows for 2 d now, for 30 d before (--retention): what is older"
+        " goes, 1 of its rows"
+    )
+
+
 def test_a_table_that_does_not_exist_is_refused():
     with pytest.raises(ConfigError, match="gpu_sample'"):
         choose_retention([("gpu_sample", DAY_S)])
