@@ -18,6 +18,7 @@ from longpole_server.alerts.detectors.trends import (
     is_in_steps,
     measure_memory,
     measure_trend,
+    weigh_line,
 )
 from longpole_server.alerts.history import TRAINER, History
 from longpole_server.alerts.rule import Judgement, not_judgeable
@@ -54,6 +55,8 @@ class KvLeak:
         min_points: Steps with a rest that are needed.
         min_rise: Of the pool.
         min_tau: Of Kendall's rank correlation with time: nine of ten pairs rise at 0.8.
+        min_weight: By which a line must explain the rise better than wandering does
+            (`weigh_line`).
         alpha: Chance of a false alarm over all replicas and pools of a run together.
         settled_after: Steps after its start in which an engine may climb to a plateau.
         min_settled: Points after these in which the rise must go on.
@@ -72,6 +75,7 @@ class KvLeak:
     min_points: int = 10
     min_rise: float = 0.05
     min_tau: float = 0.6
+    min_weight: float = 20.0
     alpha: float = 0.01
     settled_after: int = 20
     min_settled: int = 5
@@ -180,19 +184,30 @@ class KvLeak:
             return None
         if floors.is_resized and not self._rises_in_amount(floors, points):
             return None
-        return trend
+        return trend if self._is_no_wandering(floors, points) else None
+
+    def _is_no_wandering(self, floors: Floors, points: Sequence[FloorPoint]) -> bool:
+        """Tell whether a rise is a line, by itself and beside how the floor wandered before."""
+        ratios = [each.ratio for each in points]
+        if weigh_line(ratios) < self.min_weight:
+            return False
+        before = [each.ratio for each in self._list_known(floors, points)]
+        return not before or weigh_line(ratios, before) >= self.min_weight
 
     def _find_memory(self, floors: Floors, points: Sequence[FloorPoint]) -> float:
         """Return how much a floor remembered before a stretch, once it had settled if that is long.
 
         A climb to a plateau looks like memory: where only that is known, less is told.
         """
+        known = self._list_known(floors, points)
+        return measure_memory([each.ratio for each in known]) if known else 0.0
+
+    def _list_known(self, floors: Floors, points: Sequence[FloorPoint]) -> Sequence[FloorPoint]:
+        """Return what came before a stretch, once settled if that is long; empty if too short."""
         before = floors.points[: -len(points)]
         settled = [each for each in before if self._is_settled(floors, each)]
         known = settled if len(settled) >= self.min_points else before
-        if len(known) < self.min_points:
-            return 0.0
-        return measure_memory([each.ratio for each in known])
+        return known if len(known) >= self.min_points else ()
 
     def _is_settled(self, floors: Floors, point: FloorPoint) -> bool:
         return point.step >= floors.begun_step + self.settled_after

@@ -22,6 +22,8 @@ _MAX_INFLATION = 4.0
 # Levels and the places where they change; slope, and where it begins.
 _PARAMETERS_OF_LEVELS, _PARAMETERS_OF_LINE = 5, 2
 _LEAST_FOR_STEPS = 8
+# Correlations of a point with the one before that are tried: a random walk is nearly 1.
+_MEMORIES = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99)
 
 
 _Floats = NDArray[np.float64]
@@ -139,6 +141,42 @@ def _widen(p_value: float, residuals: _Floats, values: _Floats, before: float) -
 
     inflation = min(_MAX_INFLATION, (1 + memory) / max(1e-9, 1 - memory))
     return float(stats.norm.sf(stats.norm.isf(p_value) / math.sqrt(inflation)))
+
+
+def weigh_line(values: Sequence[float], before: Sequence[float] = ()) -> float:
+    """Return how much better a line explains a series than wandering about a level does.
+
+    Twice the logarithm of the ratio of their likelihoods (exact Gaussian, a point remembering the
+    one before by any correlation up to 0.99, the likeliest for each). What rises by wandering is
+    explained by its memory as well as by a line; a leak is not, as its steps all lead the same
+    way. Of walks that wander without end, 10 to 56 steps long, 1.5 % rise with 15 and 0.3 % with
+    20; of what comes back to a level, fewer.
+
+    Args:
+        values: Four or more, evenly spaced.
+        before: What came right before them, when there was no line yet: how it wandered then tells
+            how far it wanders now.
+    """
+    y = np.asarray([*before, *values], dtype=np.float64)
+    if np.ptp(y) == 0:
+        return 0.0
+    line = np.maximum(0.0, np.arange(len(y), dtype=np.float64) - len(before))
+    with_line = _find_likelihood(y, np.column_stack([np.ones_like(line), line]))
+    return 2.0 * (with_line - _find_likelihood(y, np.ones((len(y), 1))))
+
+
+def _find_likelihood(y: _Floats, columns: _Floats) -> float:
+    """Return the log-likelihood of a regression whose errors remember (Prais and Winsten 1954)."""
+    count, tiny = len(y), 1e-12 * max(1.0, float(y @ y))
+    likeliest = -math.inf
+    for memory in _MEMORIES:
+        root = math.sqrt(1.0 - memory * memory)
+        left = np.append(root * y[0], y[1:] - memory * y[:-1])
+        right = np.vstack([root * columns[:1], columns[1:] - memory * columns[:-1]])
+        errors = left - right @ np.linalg.lstsq(right, left, rcond=None)[0]
+        power = max(tiny, float(errors @ errors))
+        likeliest = max(likeliest, math.log(root) - count / 2 * math.log(power / count))
+    return likeliest
 
 
 def measure_shift(before: Sequence[float], after: Sequence[float]) -> float:

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -188,6 +189,28 @@ def test_many_replicas_do_not_make_a_false_alarm_likelier():
     ]
     firing = [name for name in names if judge(points, name).firing]
     assert len(firing) <= 1
+
+
+def wandering(seed: int, num_steps: int) -> list[StepPoint]:
+    """A resident cache that remembers where it was: some draws rise for dozens of steps."""
+    generator = np.random.default_rng(seed)
+    level, memory = generator.uniform(0.15, 0.5), generator.uniform(0.0, 0.9)
+    spread = generator.uniform(0.005, 0.03) * math.sqrt(1 - memory**2)
+    noise = math.pow(10, generator.uniform(-3.5, -2.2))
+    generator.integers(1, 5)
+    points: list[StepPoint] = []
+    away = 0.0
+    for step in range(1, num_steps + 1):
+        away = memory * away + generator.normal(0, spread)
+        points.append(rest_point(step, level + away + generator.normal(0, noise)))
+    return points
+
+
+@pytest.mark.parametrize(
+    ("seed", "num_steps"), [(116, 52), (1321, 28), (1849, 59), (13273, 30), (14193, 50)]
+)
+def test_a_cache_that_wanders_upward_is_no_leak(seed: int, num_steps: int):
+    assert not judge(wandering(seed, num_steps)).firing
 
 
 @pytest.mark.parametrize("name", LEAK_CASES)

@@ -9,6 +9,7 @@ from longpole_server.alerts.detectors.trends import (
     is_in_steps,
     measure_shift,
     measure_trend,
+    weigh_line,
 )
 
 
@@ -74,3 +75,21 @@ def test_what_was_kept_twice_is_told_from_what_rises():
     assert not is_in_steps(line.tolist())
     assert not is_in_steps(stairs.tolist())
     assert not is_in_steps([0.1 * number for number in range(10)])
+
+
+def test_a_line_weighs_more_than_a_walk():
+    rng = np.random.default_rng(3)
+    steps = np.arange(30)
+    walks = [weigh_line(np.cumsum(rng.normal(size=30)).tolist()) for _ in range(200)]
+    lines = [weigh_line((0.5 * steps + rng.normal(size=30)).tolist()) for _ in range(50)]
+    assert np.mean(np.array(walks) > 20) < 0.02
+    assert min(lines) > 20
+
+
+def test_how_it_wandered_before_tells_how_far_it_wanders():
+    rising = [0.01 * step for step in range(10)]
+    still = [0.001 * (step % 2) for step in range(30)]
+    restless = [0.05 * np.sin(step / 2) for step in range(30)]
+    assert weigh_line(rising, still) > 50
+    assert weigh_line(rising, restless) < 10
+    assert weigh_line([0.3] * 10, [0.3] * 10) == 0.0
