@@ -17,7 +17,18 @@ SECRET_PATH = "/services/T000/B000/very-secret-word"
 SECRET_TOKEN = "xoxb-very-secret-word"
 # What it does with a request; `drop` takes the message and dies before it answers.
 Behaviour = Literal[
-    "ok", "429", "500", "400", "403", "timeout", "garbage", "page", "drop", "gone", "echo"
+    "ok",
+    "429",
+    "500",
+    "400",
+    "403",
+    "timeout",
+    "garbage",
+    "page",
+    "drop",
+    "gone",
+    "echo",
+    "redirect",
 ]
 _TIMEOUT_S = 60.0
 
@@ -26,6 +37,7 @@ class FakeSlack:
     """What it took, and what it does next.
 
     Attributes:
+        num_led_elsewhere: Requests of who followed the answer `redirect`.
         taken: Bodies of webhook messages and of `chat.postMessage`, in order.
         updates: Bodies of `chat.update`.
         uploads: Files by id; `shown` are the threads into which they were put.
@@ -45,6 +57,7 @@ class FakeSlack:
         self.problems: list[str] = []
         self.lock = threading.Lock()
         self.released = threading.Event()
+        self.num_led_elsewhere = 0
 
     @property
     def webhook_url(self) -> str:
@@ -116,6 +129,11 @@ class _Handler(BaseHTTPRequestHandler):
     @property
     def slack(self) -> FakeSlack:
         return self.server.slack  # type: ignore[attr-defined]
+
+    def do_GET(self) -> None:
+        # Only who follows an answer elsewhere asks so.
+        self.slack.num_led_elsewhere += 1
+        self._answer(200, b"ok")
 
     def do_POST(self) -> None:
         if self.path.startswith("/upload/"):
@@ -194,6 +212,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(200, b"<html>Please sign in</html>")
             case "echo":
                 self._answer(404, b"very0secret0Word")
+            case "redirect":
+                self._answer(302, b"", {"Location": f"http://127.0.0.1:{self.slack.port}/inside"})
             case "gone":
                 self._answer(200, b'{"ok": false, "error": "message_not_found"}')
             case _:

@@ -9,12 +9,25 @@ import io
 import ipaddress
 import socket
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from longpole.page_addresses import may_hold_page
 from longpole_agent.sources.exposition import ACCEPT
 
 _CHUNK_BYTES = 64 * 1024
+# A page lies on this node or beside it: where a connection takes longer than one lost packet costs,
+# nobody is there.
+_CONNECT_S = 1.2
+
+# Returns the addresses of a name as `socket.getaddrinfo` does, in the order to try them.
+Resolve = Callable[[str, int], Sequence[str]]
+
+
+def look_up(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host, most preferred first. Raises `OSError` where it has none."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
 
 
 class PageError(Exception):
@@ -45,24 +58,31 @@ class HttpPages:
         timeout_s: Bound of the whole exchange.
         max_bytes: Bound of a page.
         path: Where the page lies.
+        resolve: Looks up what a name means, once for each page that is fetched.
     """
 
     def __init__(
-        self, timeout_s: float = 2.0, max_bytes: int = 8 << 20, path: str = "/metrics"
+        self,
+        timeout_s: float = 2.0,
+        max_bytes: int = 8 << 20,
+        path: str = "/metrics",
+        resolve: Resolve = look_up,
     ) -> None:
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._path = path
+        self._resolve = resolve
 
     def __call__(self, target: str) -> str:
         """Fetch the page of a target; raises `PageError`."""
         host, _, port = target.rpartition(":")
         deadline_s = time.monotonic() + self._timeout_s
         # Never through a proxy: pages lie on this node or beside it.
-        address = _resolve(host.strip("[]"), int(port))
-        connection = http.client.HTTPConnection(address, int(port), timeout=self._timeout_s)
+        address = self._find_address(host.strip("[]"), int(port))
+        connect_s = min(_CONNECT_S, self._timeout_s)
+        connection = http.client.HTTPConnection(address, int(port), timeout=connect_s)
         try:
-            connection.connect()
+            _connect(connection, connect_s)
             with connection.sock as wire:
                 connection.sock = _BoundedSocket(wire, deadline_s)
                 connection.request("GET", self._path, headers={"Accept": ACCEPT, "Host": target})
@@ -80,6 +100,16 @@ class HttpPages:
         finally:
             connection.close()
 
+    def _find_address(self, host: str, port: int) -> str:
+        """Return the first address of a host, if a page may be there: that is connected to."""
+        try:
+            address = self._resolve(host, port)[0]
+        except (OSError, UnicodeError, IndexError) as error:
+            raise PageError(f"no address of {host!r}") from error
+        if not may_hold_page(ipaddress.ip_address(address.partition("%")[0])):
+            raise PageError(f"{address} is no address of a page")
+        return address
+
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         body = bytearray()
         while chunk := response.read1(_CHUNK_BYTES):
@@ -89,6 +119,13 @@ class HttpPages:
         if response.length:
             raise PageGoneError(f"the page was cut off {response.length} bytes before its end")
         return bytes(body)
+
+
+def _connect(connection: http.client.HTTPConnection, connect_s: float) -> None:
+    try:
+        connection.connect()
+    except TimeoutError as error:
+        raise PageError(f"nobody answers within {connect_s:g} s") from error
 
 
 class _BoundedSocket:
@@ -130,15 +167,3 @@ def _left_s(deadline_s: float) -> float:
     if left_s <= 0:
         raise TimeoutError
     return left_s
-
-
-def _resolve(host: str, port: int) -> str:
-    """Return the first address of a host, if a page may be there."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise PageError(f"no address of {host!r}") from error
-    address = str(found[0][4][0])
-    if not may_hold_page(ipaddress.ip_address(address.partition("%")[0])):
-        raise PageError(f"{address} is no address of a page")
-    return address

@@ -17,7 +17,11 @@ from longpole_agent.sources.pages import FetchPage, PageError
 from longpole_agent.sources.source import Attributes, Point
 from longpole_agent.targets import Target
 
+# For pages that answered last time, and as many for those that did not, or were never asked: what
+# is dead holds up nobody but what is dead.
 _NUM_THREADS = 4
+# Of the latter so many are under way or next; more are asked in the next ticks, new ones first.
+_MAX_DOUBTFUL = 16
 _PATIENCE_S = 0.3
 _LONGEST_BACKOFF_NS = 60_000_000_000
 _FAILURES_BEFORE_BACKOFF = 3
@@ -89,7 +93,8 @@ class ScrapeSource:
     """`Source` of the pages of this node.
 
     A page that fails three times is tried at growing intervals, up to a minute, until it answers or
-    is registered anew.
+    is registered anew. Pages that answer have readers of their own, so that none waits for many
+    that do not.
 
     Args:
         listing: What to scrape.
@@ -128,6 +133,7 @@ class ScrapeSource:
         self._host_name = host_name
         self._patience_s = patience_s
         self._pool = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="scrape")
+        self._doubtful = ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="doubtful")
         self._pages: dict[tuple[str, str], _Page] = {}
         self.counters = ScrapeCounters()
         self._reported_ns = 0
@@ -145,9 +151,7 @@ class ScrapeSource:
         """Return the points of the pages that answered since the last tick."""
         self._adopt_targets()
         with self._lock:
-            for page in self._pages.values():
-                if ts_ns >= page.due_ns and all(visit.done() for visit in page.visits):
-                    page.visits.append(self._pool.submit(self._read, page, ts_ns))
+            self._begin_visits(ts_ns)
         pending = [visit for page in self._pages.values() for visit in page.visits]
         if pending:
             wait(pending, self._patience_s)
@@ -165,7 +169,8 @@ class ScrapeSource:
         self._is_closing.set()
         if self._watch.ident is not None:
             self._watch.join()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._doubtful):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def describe(self) -> dict[str, Any]:
         """Return what the health page says: counts, and the pages that cannot be had."""
@@ -203,6 +208,20 @@ class ScrapeSource:
             for page in list(self._pages.values()):
                 if page.is_alive and page.is_trainer and _may_visit_again(page.visits):
                     page.visits.append(self._pool.submit(self._look, page))
+
+    def _begin_visits(self, ts_ns: int) -> None:
+        """Ask the pages that are due: live ones all, of the others no more than there is room."""
+        pages = list(self._pages.values())
+        room = _MAX_DOUBTFUL - sum(not page.is_alive and _is_visited(page) for page in pages)
+        due = [page for page in pages if ts_ns >= page.due_ns and not _is_visited(page)]
+        doubtful = [page for page in due if not page.is_alive]
+        # Who never failed may be new, and who was registered last is alive most likely.
+        doubtful.sort(key=lambda page: (page.num_failures, -page.target.seen_ns))
+        for page in doubtful[: max(0, room)]:
+            page.visits.append(self._doubtful.submit(self._read, page, ts_ns))
+        for page in due:
+            if page.is_alive:
+                page.visits.append(self._pool.submit(self._read, page, ts_ns))
 
     def _watch_trainers(self) -> None:
         while not self._is_closing.wait(_WATCH_S):
@@ -298,6 +317,10 @@ class ScrapeSource:
         return [
             Point(_PREFIX + name, unit, "counter", ts_ns, value) for name, unit, value in totals
         ]
+
+
+def _is_visited(page: _Page) -> bool:
+    return not all(visit.done() for visit in page.visits)
 
 
 def _may_visit_again(visits: "Sequence[Future[_Visit]]") -> bool:

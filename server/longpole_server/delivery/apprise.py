@@ -16,6 +16,9 @@ _TYPES = {
     "info": apprise.NotifyType.INFO,
 }
 _SCHEME_END = "://"
+# Who takes messages does not choose where this server connects to; `?redirect=yes` in an address
+# lets it.
+_ASSET = apprise.AppriseAsset(http_redirects=False)
 # Those that name addresses, with what is secret in them: also the client that apprise sends with.
 _LOGGERS = ("apprise", "urllib3", "requests")
 
@@ -36,13 +39,13 @@ class AppriseChannel:
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         scheme = url.split(_SCHEME_END, 1)[0] if _SCHEME_END in url else "no scheme"
-        service = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+        service = apprise.Apprise.instantiate(url, asset=_ASSET, suppress_exceptions=True)
         if service is None:
             raise ConfigError(
                 f"address {number} of LONGPOLE_APPRISE_URLS ({scheme}) is none that apprise knows",
                 hint="see its documentation for the form of each service's address",
             )
-        self._notifier = apprise.Apprise()
+        self._notifier = apprise.Apprise(asset=_ASSET)
         self._notifier.add(service)
         self.kind = str(service.service_name)
         self.name = f"{scheme}-{number}"

@@ -5,12 +5,13 @@
 
 import http.client
 import logging
+import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import IO, Any
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.webhook import WebhookClient
+from slack_sdk.webhook import WebhookClient, WebhookResponse
 
 from longpole_server.delivery.notice import Notice, Thread
 from longpole_server.delivery.picture import Picture
@@ -34,6 +35,38 @@ _MAX_PICTURES = 3
 _MAX_TITLE, _MAX_ALT_TEXT = 200, 900
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes an answer that leads elsewhere an error, as any other that is not 200."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,  # noqa: ARG002 - of no interest, as all of them
+        fp: IO[bytes],  # noqa: ARG002
+        code: int,  # noqa: ARG002
+        msg: str,  # noqa: ARG002
+        headers: http.client.HTTPMessage,  # noqa: ARG002
+        newurl: str,  # noqa: ARG002
+    ) -> None:
+        """Lead nowhere."""
+        return
+
+
+class _WebhookClient(WebhookClient):
+    """The SDK's client, which alone would follow wherever an answer leads."""
+
+    def _perform_http_request_internal(
+        self, url: str, req: urllib.request.Request
+    ) -> WebhookResponse:
+        opener = urllib.request.build_opener(
+            _NoRedirects, urllib.request.HTTPSHandler(context=self.ssl)
+        )
+        with opener.open(req, timeout=self.timeout) as answer:
+            body = answer.read().decode(answer.headers.get_content_charset() or "utf-8")
+            return WebhookResponse(
+                url=url, status_code=answer.status, body=body, headers=dict(answer.headers.items())
+            )
+
+
 class SlackWebhook:
     """An incoming webhook of one Slack channel.
 
@@ -48,7 +81,7 @@ class SlackWebhook:
     def __init__(self, url: str, timeout_s: int = _TIMEOUT_S) -> None:
         # Its debug log holds the secret address.
         silent = logging.Logger("slack webhook", logging.CRITICAL)
-        self._client = WebhookClient(url, timeout=timeout_s, retry_handlers=[], logger=silent)
+        self._client = _WebhookClient(url, timeout=timeout_s, retry_handlers=[], logger=silent)
 
     def send(self, notice: Notice) -> str:
         """Deliver a notice; a webhook does not say what it calls it.

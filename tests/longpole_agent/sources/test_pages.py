@@ -3,6 +3,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server = self.server
         assert isinstance(server, PageServer)
+        server.paths.append(self.path)
         self.send_response(server.status)
+        if server.location:
+            self.send_header("Location", server.location)
         if server.length is not None:
             self.send_header("Content-Length", str(server.length))
         self.end_headers()
@@ -35,6 +39,11 @@ class PageServer(ThreadingHTTPServer):
     page = b"vllm:x 1\n"
     hangs: threading.Event | None = None
     length: int | None = None
+    location = ""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.paths: list[str] = []
 
     @property
     def target(self) -> str:
@@ -102,6 +111,66 @@ def test_an_address_that_no_page_can_have_is_not_connected_to(target: str) -> No
     """Names may mean such an address too: what counts is what they mean."""
     with pytest.raises(PageError, match="no address of a page"):
         HttpPages()(target)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "fe80::1%eth0", "::ffff:169.254.169.254", "0.0.0.0", "100.100.100.200",
+     "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::"],
+)  # fmt: skip
+def test_a_name_that_means_such_an_address_is_not_connected_to(address: str) -> None:
+    pages = HttpPages(resolve=lambda host, port: [address])
+    with pytest.raises(PageError, match="no address of a page"):
+        pages("trainer.example:9092")
+
+
+def test_a_name_that_means_another_address_the_second_time_is_looked_up_once(
+    server: PageServer,
+) -> None:
+    """What was judged is what is connected to, or the answer could change in between."""
+    answers = [["127.0.0.1"], ["169.254.169.254"]]
+    asked: list[str] = []
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append(f"{host}:{port}")
+        return answers.pop(0)
+
+    pages = HttpPages(PATIENCE_S, resolve=resolve)
+    target = f"trainer.example:{server.server_port}"
+    assert pages(target) == "vllm:x 1\n"
+    assert asked == [target]
+    with pytest.raises(PageError, match="no address of a page"):
+        pages(target)
+
+
+def test_of_several_addresses_the_one_that_is_judged_is_connected_to(server: PageServer) -> None:
+    port = server.server_port
+    here, elsewhere = "127.0.0.1", "169.254.169.254"
+    good_first = HttpPages(PATIENCE_S, resolve=lambda host, port: [here, elsewhere])
+    assert good_first(f"trainer.example:{port}") == "vllm:x 1\n"
+    bad_first = HttpPages(PATIENCE_S, resolve=lambda host, port: [elsewhere, here])
+    with pytest.raises(PageError, match="no address of a page"):
+        bad_first(f"trainer.example:{port}")
+
+
+@pytest.mark.parametrize("answer", [[], OSError("no such name"), UnicodeError("no name")])
+def test_a_name_without_an_address_is_no_page(answer: "list[str] | Exception") -> None:
+    def resolve(host: str, port: int) -> list[str]:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with pytest.raises(PageError, match="no address of 'trainer"):
+        HttpPages(resolve=resolve)("trainer.example:80")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_page_that_leads_elsewhere_is_none(server: PageServer, status: int) -> None:
+    server.status = status
+    server.location = f"http://{server.target}/elsewhere"
+    with pytest.raises(PageError, match=str(status)):
+        HttpPages(PATIENCE_S)(server.target)
+    assert server.paths == ["/metrics"]
 
 
 @pytest.mark.parametrize(

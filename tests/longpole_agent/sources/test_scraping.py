@@ -99,6 +99,48 @@ def test_a_slow_page_keeps_nobody_waiting_and_comes_later() -> None:
     node.source.close()
 
 
+def test_a_live_page_is_read_beside_many_that_never_answer() -> None:
+    release = threading.Event()
+    node = Node(ENGINE)
+    node.source = ScrapeSource(node, node._fetch, Peers(), 0.0, "node-1", patience_s=0.01)
+
+    def hang() -> str:
+        release.wait(60)
+        return refuse()
+
+    node.answers["h:1"] = lambda: "vllm:x 1"
+    wait_until(lambda: bool(node.sample(1)))
+    dead = [Target("vllm", f"h:{port}", (), port) for port in range(100, 164)]
+    node.answers |= dict.fromkeys((each.address for each in dead), hang)
+    node.targets = [ENGINE, *dead]
+    for second in range(2, 12):
+        read = node.num_read["h:1"]
+        wait_until(lambda second=second: bool(node.sample(second)))
+        assert node.num_read["h:1"] > read
+    # Each dead one is asked once at a time, and few of them.
+    assert sum(node.num_read.get(each.address, 0) for each in dead) <= 4
+    release.set()
+    node.source.close()
+
+
+def test_a_page_registered_last_is_asked_before_many_dead_ones() -> None:
+    node = Node()
+    dead = [Target("vllm", f"h:{port}", (), port) for port in range(100, 164)]
+    node.answers = dict.fromkeys((each.address for each in dead), refuse)
+    node.targets = dead
+    for second in range(1, 4):
+        node.sample(second)
+    node.answers["h:1"] = lambda: "vllm:x 1"
+    node.targets = [*dead, Target("vllm", "h:1", (), 999)]
+    assert [point.metric for point in node.sample(4)] == ["vllm:x"]
+    # All the dead ones have their turn.
+    for second in range(5, 30):
+        node.sample(second)
+    nums = {node.num_read[each.address] for each in dead}
+    assert max(nums) - min(nums) <= 1
+    node.source.close()
+
+
 def test_a_trainer_that_ends_is_looked_at_once_more() -> None:
     node = Node(TRAINER)
     node.answers["h:2"] = lambda: show_step(1)

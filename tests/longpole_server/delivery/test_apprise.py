@@ -24,6 +24,16 @@ def test_a_service_gets_title_and_text_and_a_failure_tells_no_secret():
     assert body["type"] == "failure"
 
 
+def test_an_answer_that_leads_elsewhere_is_not_followed():
+    """It may lead to where only this server can reach."""
+    with running_slack() as server:
+        channel = AppriseChannel(f"json://127.0.0.1:{server.port}/secret", 1)
+        server.script.append("redirect")
+        with pytest.raises(DeliveryError):
+            channel.send(make_notice())
+        assert server.num_led_elsewhere == 0
+
+
 def test_no_log_of_the_client_below_shows_the_address(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     with running_slack() as server:

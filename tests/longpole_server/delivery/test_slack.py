@@ -39,6 +39,12 @@ def test_a_webhook_takes_blocks_with_a_fallback(slack: FakeSlack):
     assert slack.message_ids() == ["m1"]
 
 
+def test_an_answer_that_leads_elsewhere_is_not_followed(slack: FakeSlack):
+    """It may lead to where only this server can reach."""
+    refuse(slack, "redirect")
+    assert slack.num_led_elsewhere == 0
+
+
 @pytest.mark.parametrize(
     ("behaviour", "words", "retry_after_s", "is_final"),
     [
@@ -49,6 +55,7 @@ def test_a_webhook_takes_blocks_with_a_fallback(slack: FakeSlack):
         ("echo", "Slack answered 404", None, False),
         ("page", "something else than `ok`", None, False),
         ("timeout", "did not answer in time", None, False),
+        ("redirect", "Slack answered 302", None, False),
         ("garbage", "could not be reached", None, False),
         ("drop", "could not be reached", None, False),
     ],
