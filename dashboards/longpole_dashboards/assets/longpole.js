@@ -31,6 +31,11 @@
     return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
   }
 
+  /* What a chart holds for Plotly, as its sender wrote it: see `figures/figure.py`. */
+  function asWritten(value) {
+    return typeof value === "string" ? value.replaceAll("&lt;", "<") : value;
+  }
+
   function formatClock(ms) {
     return new Date(ms).toLocaleTimeString("en-GB");
   }
@@ -277,6 +282,7 @@
   window.longpole = {
     go,
     setQueries,
+    asWritten,
     formatDuration,
     serverNowMs,
     /* A control was moved: write it into the address, unless it says so already. */
@@ -423,7 +429,7 @@
 
     openSampleBar(clicked) {
       const point = clicked?.points?.find((one) => one.customdata?.[3] === "sample");
-      if (point && location.pathname === "/step") setQuery("sample", point.customdata[0], false);
+      if (point && location.pathname === "/step") setQuery("sample", asWritten(point.customdata[0]), false);
     },
 
     sampleOpened(search) {

@@ -82,7 +82,7 @@
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.longpolePages = {
     openSibling(clicked) {
-      const sample = clicked?.points?.[0]?.customdata?.[2];
+      const sample = window.longpole.asWritten(clicked?.points?.[0]?.customdata?.[2]);
       const run = new URLSearchParams(location.search).get("run");
       if (sample && run && location.pathname === "/trajectory") {
         go(`/trajectory?run=${encodeURIComponent(run)}&id=${encodeURIComponent(sample)}`);
@@ -90,7 +90,7 @@
     },
 
     chooseNode(clicked) {
-      const node = clicked?.points?.[0]?.customdata;
+      const node = window.longpole.asWritten(clicked?.points?.[0]?.customdata);
       if (typeof node === "string" && node && location.pathname === "/cluster") {
         go(withQuery({ node }), true);
       }

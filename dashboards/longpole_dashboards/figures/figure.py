@@ -6,6 +6,7 @@ are served; the tests check every figure against Plotly's schema.
 """
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -28,6 +29,9 @@ _TYPED = {
     "float64": "f8",
 }
 _LISTS = ("shapes", "annotations")
+# Plotly takes texts for markup, links and sizes included. What is ours is this; any other `<` was
+# written by who named a stage, a node or a sample.
+_NOT_OURS = re.compile(r"<(?!/?(?:b|extra)>|br>|/span>|span style='color:[^'<>;]*'>)")
 
 
 def bar_trace(**properties: object) -> Trace:
@@ -106,7 +110,9 @@ def _merge(target: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def _to_plain(value: Any) -> Any:  # noqa: ANN401 - whatever a layout holds
-    if isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return _NOT_OURS.sub("&lt;", value) if "<" in value else value
+    if isinstance(value, int | float):
         return value
     if isinstance(value, Mapping):
         named = cast("Mapping[str, Any]", value)
@@ -125,6 +131,8 @@ def _to_typed(values: NDArray[Any]) -> object:
     if values.dtype.kind == "M":
         # Plotly takes a number on an axis of the clock for UTC, and adds the browser's zone to it.
         return np.datetime_as_string(values).tolist()
+    if values.dtype.kind in "OU":
+        return _to_plain(values.tolist())
     kind = _TYPED.get(str(values.dtype))
     if kind is None or not values.size:
         return values.tolist()

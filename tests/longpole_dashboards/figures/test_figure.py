@@ -22,6 +22,27 @@ def test_other_arrays_become_lists(values: np.ndarray[tuple[int], np.dtype[np.in
     assert trace["text"] == values.tolist()
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<b>gen</b>  5 s<br>x<extra></extra>", "<b>gen</b>  5 s<br>x<extra></extra>"),
+        ("<span style='color:#abc'>x</span>", "<span style='color:#abc'>x</span>"),
+        ("a < b", "a &lt; b"),
+        ("<a href='https://evil.example'>x</a>", "&lt;a href='https://evil.example'>x&lt;/a>"),
+        ("<b onclick=x>", "&lt;b onclick=x>"),
+        ("<span style='color:red;font-size:60px'>x", "&lt;span style='color:red;font-size:60px'>x"),
+        ("<img src=x onerror=y>", "&lt;img src=x onerror=y>"),
+    ],
+)
+def test_what_somebody_named_is_no_markup(text: str, shown: str) -> None:
+    figure = Figure(scatter_trace(text=[text], name=text, y=np.array([text], object)))
+    figure.add_annotation(text=text)
+    plain = figure.to_plotly_json()
+    (trace,) = plain["data"]
+    assert trace["text"] == trace["y"] == [shown]
+    assert trace["name"] == plain["layout"]["annotations"][0]["text"] == shown
+
+
 def test_what_is_none_is_left_out_but_gaps_in_a_line_stay() -> None:
     figure = Figure(scatter_trace(y=[1.0, None], width=None))
     figure.update_layout(xaxis={"matches": None, "range": [datetime(2026, 1, 2), np.float64(3)]})
