@@ -85,7 +85,10 @@ def send_run(server: ServerProcess, run_id: str, start_s: float) -> None:
         assert server.send("metrics", metrics((sender, scalars))).status_code == 200
     events: list[tuple[str, float, dict[str, object]]] = [
         (NAME, start_s + 30.0, {"message": HOSTILE, "text": HOSTILE}),
-        ("rl.stage.start", start_s + 10.0 * (STEPS + 1), {"rl.stage": NAME, "rl.loop.iteration": 13}),
+        (
+            "rl.stage.start", start_s + 10.0 * (STEPS + 1),
+            {"rl.stage": NAME, "rl.loop.iteration": STEPS + 1},
+        ),
     ]  # fmt: skip
     assert server.send("logs", logs((sender, events))).status_code == 200
 
@@ -158,8 +161,8 @@ LOOK = """async () => {
       const to = each.getAttribute("href") ?? each.getAttribute("xlink:href") ?? "";
       if (/javascript:|evil[.]example/i.test(to) && !to.startsWith("/")) found.push(`link ${to}`);
     }
-    for (const each of document.querySelectorAll("img[src='x'], [onerror]")) found.push(each.outerHTML);
-    for (const each of document.querySelectorAll("svg [style*='60px']")) found.push(each.outerHTML);
+    const made = document.querySelectorAll("img[src='x'], [onerror], svg [style*='60px']");
+    for (const each of made) found.push(each.outerHTML);
   };
   look();
   for (const plot of document.querySelectorAll(".js-plotly-plot")) {
@@ -183,7 +186,7 @@ def test_what_was_written_stays_text(chromium: Browser, hostile: ServerProcess, 
     path, drawn = PAGES[name]
     with open_page(chromium) as (page, problems):
         dialogs: list[str] = []
-        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", lambda dialog: dialogs.append(dialog.message))
         page.goto(hostile.url + path)
         page.wait_for_selector(drawn, timeout=PATIENCE_MS, state="attached")
         expect_written(page, "<img src=x onerror")
