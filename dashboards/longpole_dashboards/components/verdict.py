@@ -21,7 +21,7 @@ _COMPARED: Mapping[str, str] = {
     "threshold": "threshold",
     "baseline": "baseline",
     "peer": "peers",
-    "share": "second has",
+    "share": "next has",
 }
 
 

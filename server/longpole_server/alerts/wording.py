@@ -17,6 +17,7 @@ _UNIT_SUFFIX = {
     "requests": " requests",
     "W": " W",
 }
+_COUNTED = frozenset({"tokens", "versions", "samples", "requests", "steps", "errors"})
 _UNKNOWN = "unknown"
 _NAME = re.compile(r"\{(\w+)\}")
 
@@ -33,6 +34,8 @@ def format_number(value: float | None, unit: str) -> str:
         return format_seconds(value)
     if unit == "bytes":
         return _format_bytes(value)
+    if value == 1 and unit in _COUNTED:
+        return f"1 {unit.removesuffix('s')}"
     digits = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
     return digits + _UNIT_SUFFIX.get(unit, f" {unit}")
 

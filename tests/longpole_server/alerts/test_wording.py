@@ -29,6 +29,8 @@ def test_durations(seconds: float, text: str):
         (None, "s", "unknown"),
         (float("nan"), "1", "nan"),
         (3 << 30, "bytes", "3 GiB"),
+        (1.0, "steps", "1 step"),
+        (1.0, "nats", "1 nats"),
         (2.0, "sample_fraction", "2 sample_fraction"),
     ],
 )

@@ -57,7 +57,7 @@ def compare(
         side = "not above" if comparison == "above" else "not below"
         quiet = f"{format_number(value, unit)} is {side} {format_number(fire, unit)}"
         if value == fire == 0:
-            quiet = "there is nothing of it"
+            quiet = "none was counted"
         if not cleared and math.isfinite(clear):
             quiet += f", but beyond {format_number(clear, unit)}"
     return Judgement(
