@@ -12,6 +12,7 @@ from longpole.log_lines import parse_form
 from longpole_server.config.roles import check_role
 from longpole_server.config.values import (
     parse_count,
+    parse_digest,
     parse_flag,
     parse_port,
     parse_retention,
@@ -252,7 +253,8 @@ class Config:
     alert_digest_s: float = field(
         default=0.0,
         metadata=_option(
-            "tell what is not critical of all runs together, once in so many seconds", parse_seconds
+            "tell what is not critical of all runs together, so many seconds apart, a week at most",
+            parse_digest,
         ),
     )
     ports_file: Path | None = field(

@@ -8,6 +8,7 @@ _SIZE_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SPAN = re.compile(r"(?P<number>[1-9][0-9]{0,4})(?P<unit>[hd])|forever")
 _SPAN_UNITS_S = {"h": 3_600, "d": 86_400}
 _MAX_PORT = 65_535
+_WEEK_S = 7 * 86_400.0
 
 
 def parse_flag(text: str) -> bool:
@@ -67,4 +68,12 @@ def parse_seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < float("inf"):
         raise ValueError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
+def parse_digest(text: str) -> float:
+    """Read the seconds between digests: a week at most, as what was told is known for two."""
+    seconds = parse_seconds(text)
+    if seconds > _WEEK_S:
+        raise ValueError(f"{text!r} is more than a week")
     return seconds

@@ -188,6 +188,14 @@ class Outbox:
             group.events |= self._take_from_digest(event.run_id)
         group.events.setdefault(event.event_id, event)
 
+    def due_alone_ns(self, event: AlertEvent) -> int:
+        """Return when an event would be told if nothing else had happened, UTC nanoseconds."""
+        due_ns = event.decided_ns
+        if event.severity != "critical":
+            due_ns += self._digest_ns
+        held_ns = self._routing.hold_until_ns([event], due_ns)
+        return due_ns if held_ns is None else max(due_ns, held_ns)
+
     def _take_from_digest(self, run_id: str) -> dict[str, AlertEvent]:
         """Take out what is gathered about a run: something graver takes it along."""
         digest = self._groups.get(DIGEST)

@@ -24,8 +24,10 @@ from longpole_server.service.alerts_interface import ChannelTest
 _logger = logging.getLogger(__name__)
 
 _NS_PER_S = 1e9
-# What was decided longer ago and never told is no news any more.
+# What was to be told longer ago and never was is no news any more.
 _NEWS_NS = 86_400 * 10**9
+# The longest that quiet hours hold back what a digest does not.
+_QUIET_NS = 86_400 * 10**9
 # Deliveries that are remembered: threads are answered, and channels have a past.
 _REMEMBERED_NS = 14 * 86_400 * 10**9
 _LONGEST_WAIT_S = 30.0
@@ -174,8 +176,9 @@ class AlertDeliverer:
         told = [event_id for message in messages for event_id in message.event_ids]
         self._read_events(told[-_MAX_EVENTS:])
         news_ns = self._now_ns() - _NEWS_NS
-        for event in reader.list_events_since(news_ns):
-            if event.decided_ns >= news_ns:
+        gathered_ns = round(self._pace.digest_s * _NS_PER_S)
+        for event in reader.list_events_since(news_ns - gathered_ns - _QUIET_NS):
+            if self._outbox.due_alone_ns(event) >= news_ns:
                 self._take_in(event)
 
     def _read_events(self, event_ids: Sequence[str]) -> None:

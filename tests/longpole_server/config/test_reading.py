@@ -53,6 +53,7 @@ def test_token_comes_from_environment_or_file_and_is_not_shown(tmp_path: Path):
         (["--port", "70000"], "--port: '70000' is not a port"),
         (["--max-body-bytes", "0"], "'0' is not a size"),
         (["--lost-after-s", "inf"], "not a positive number of seconds"),
+        (["--alert-digest-s", "604801"], "more than a week"),
         (["--retention", "gpu_samples"], "is not like gpu_samples=14d"),
         (["--sql-max-rows", "0"], "not a positive number"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),

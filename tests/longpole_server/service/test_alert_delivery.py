@@ -40,7 +40,10 @@ _DAYS = itertools.count(20, 20)
 
 
 def open_deliverer(
-    bench: ServiceBench, *channels: Channel, store: AlertStore | None = None
+    bench: ServiceBench,
+    *channels: Channel,
+    store: AlertStore | None = None,
+    digest_s: float = 0.0,
 ) -> AlertDeliverer:
     return AlertDeliverer(
         channels,
@@ -48,7 +51,7 @@ def open_deliverer(
         lambda: {"loss.nan": "Loss is not a number"},
         "http://dashboard",
         bench.clock.now_ns,
-        Pace(group_interval_s=0.0),
+        Pace(group_interval_s=0.0, digest_s=digest_s),
     )
 
 
@@ -240,6 +243,38 @@ def test_what_was_not_told_for_a_day_is_no_news(
     deliverer = open_deliverer(bench, SlackWebhook(slack.webhook_url, timeout_s=60))
     pass_time(bench, deliverer, 12)
     assert slack.taken == []
+
+
+def test_a_digest_is_whole_and_told_once_whatever_was_restarted(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack
+):
+    webhook = SlackWebhook(slack.webhook_url, timeout_s=60)
+    deliverer = open_deliverer(bench, webhook, digest_s=3_600.0)
+    for number, rule in enumerate(("loss.nan", "kl.high", "run.stalled"), 1):
+        # Killed before it took note of this one, and after it took note of those before.
+        store_event(bench, run_id, number, severity="warning", rule=rule)
+        deliverer = open_deliverer(bench, webhook, digest_s=3_600.0)
+        pass_time(bench, deliverer, 2)
+        bench.clock.seconds += 1_100.0
+    assert slack.taken == []
+    bench.clock.seconds += 600.0
+    for _ in range(3):
+        deliverer = open_deliverer(bench, webhook, digest_s=3_600.0)
+        pass_time(bench, deliverer, 12)
+    assert slack.titles() == [f"{run_id}: 3 alerts"]
+
+
+@pytest.mark.parametrize("digest_s", [86_400.0, 7 * 86_400.0])
+def test_a_digest_of_days_is_told_though_the_server_was_down_when_it_was_due(
+    bench: ServiceBench, clock: HandClock, run_id: str, slack: FakeSlack, digest_s: float
+):
+    store_event(bench, run_id, 1, severity="warning")
+    store_event(bench, f"{run_id}/other", severity="critical")
+    bench.clock.seconds += digest_s + 600.0
+    webhook = SlackWebhook(slack.webhook_url, timeout_s=60)
+    deliverer = open_deliverer(bench, webhook, digest_s=digest_s)
+    pass_time(bench, deliverer, 12)
+    assert slack.titles() == [f"{run_id}: Loss is not a number"], "the other is no news any more"
 
 
 def test_its_thread_ends_and_what_is_left_stays_due(
