@@ -35,7 +35,8 @@ run: install ## start server, agent and a simulated training run; PORT=8470
 test: install $(VENV)/.deploy ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@# In the order of folders: browsers and whole servers come first, so that no worker is left with one of them alone.
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 15
 
 search: install ## the property tests on examples drawn anew
 	$(BIN)/pytest -m hypothesis --hypothesis-profile search --numprocesses auto --maxprocesses 4
