@@ -87,7 +87,7 @@ def expect_range(page: Page, panel: str, query: dict[str, list[str]]) -> None:
 def expect_figure(page: Page, rule_id: str) -> None:
     """Training health draws a figure that the rule reads."""
     rule = RULES.get(rule_id)
-    names = rule.detector.reads if rule is not None else ("reward_mean",)
+    names = rule.detector.reads if rule is not None else (rule_id.removeprefix("user."),)
     if rule_id == "loss.nan":
         names = ("grad_norm",)
     labels = [METRICS[name].label if name in METRICS else name for name in names]

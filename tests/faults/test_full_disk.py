@@ -11,6 +11,7 @@ from support.fault_disk import fill, small_disk
 from support.fault_ledger import KINDS, Kind, Ledger, make_request
 from support.fault_load import Address, send_http
 from support.fault_programs import make_agent, make_server
+from support.server_process import ServerProcess
 from support.store_opening import opened_store
 
 pytestmark = pytest.mark.integration
@@ -90,3 +91,28 @@ def test_a_full_disk_under_journal_and_store(tmp_path: Path):
             server.kill()
         with opened_store(disk / "data" / "store") as opened:
             print(ledger.check(opened))
+
+
+SILENCE = {"rule": "gpu.lost", "author": "kim", "comment": "at night", "duration_s": 3600}
+RULE = {"metric": "tokens_total", "threshold": 1, "title": "tokens"}
+
+
+def test_a_silence_on_a_full_disk_is_refused_with_what_to_do(tmp_path: Path):
+    with small_disk(tmp_path / "disk", 128 << 20) as disk:
+        # Its log lies elsewhere.
+        server = ServerProcess(tmp_path, "--no-agent", "--data-dir", str(disk / "data"))
+        try:
+            with httpx.Client(base_url=f"{server.url}/api/v1", timeout=60.0) as client:
+                assert client.get("/silences").json()["silences"] == []
+                filler = fill(disk)
+                for path, document in (("/silences", SILENCE), ("/rules", RULE)):
+                    refused = client.post(path, json=document)
+                    assert refused.status_code == 503, refused.text
+                    error = refused.json()["error"]
+                    assert "was not saved, and nothing has changed. The disk" in error["message"]
+                    assert "make room on the server's disk" in error["hint"]
+                assert client.get("/silences").json()["silences"] == []
+                filler.unlink()
+                wait_until(lambda: client.post("/silences", json=SILENCE).status_code == 201)
+        finally:
+            server.kill()

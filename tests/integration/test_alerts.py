@@ -1,5 +1,6 @@
 """A real trainer breaks, the real server is killed, and Slack hears of it in the end."""
 
+import json
 import time
 from pathlib import Path
 
@@ -51,6 +52,8 @@ def test_a_loss_that_is_no_number_reaches_slack_through_kills(
         server = start_server(tmp_path, "--no-agent", environment=environment)
         wait_until(lambda: len(slack.taken) == 1)
         assert slack.titles() == [f"{RUN_ID}: Loss is not a number"]
+        # The port that the system chose, and not the 0 that asked for one.
+        assert f"{server.url}/run?" in json.dumps(slack.taken)
         (alert,) = server.get("/alerts?state=firing")["alerts"]
         assert alert["rule"] == "loss.nan"
         replayed = run_longpole("alerts", "replay", RUN_ID, "--server", server.url)

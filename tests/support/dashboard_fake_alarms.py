@@ -30,7 +30,9 @@ _NAMES = {
     ASYNC_RUN: "dapo-qwen3-32b-agents",
 }
 # Figures that users watch, each drawn by another panel.
-USER_FIGURES = ("reward_mean", "step_duration_s", "stage_s/gen", "mfu_actor", "engines/running")
+USER_FIGURES = (
+    "reward_mean", "tokens_total", "step_duration_s", "stage_s/gen", "mfu_actor", "engines/running",
+)  # fmt: skip
 _RULES = {rule.rule_id: rule for rule in BUILT_IN_RULES}
 # What each was told as: rule, run, entity, seconds ago, state, value, threshold, baseline, unit.
 _ALERTS: tuple[tuple[Any, ...], ...] = (

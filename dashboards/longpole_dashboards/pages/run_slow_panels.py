@@ -40,6 +40,7 @@ HEALTH_METRICS = (
 # Of what the rule of an alert reads: names that are looked for, and metrics that are shown.
 _MAX_ASKED = 16
 _SHOWN_ASKED = 3
+_TOKENS = "tokens_total"
 
 
 def _gpus(reading: RunReading) -> tuple[object, ...]:
@@ -129,6 +130,16 @@ def _choose_health(reading: RunReading) -> Mapping[str, MetricSeries]:
         name: replace(each, points=tuple(p for p in each.points if math.isfinite(p[2])))
         for name, each in reading.get_metrics(tuple(asked)).items()
     }
+    if _TOKENS in found:
+        # No scalar that trainers log, and on no other chart: it is a figure of the steps.
+        found[_TOKENS] = MetricSeries(
+            _TOKENS,
+            tuple(
+                (step.step, step.end_ns or step.start_ns, float(step.tokens_total))
+                for step in reading.steps
+                if step.tokens_total is not None
+            ),
+        )
     first = {name: each for name, each in found.items() if each.points}
     chosen = [*list(first)[:_SHOWN_ASKED], *usual][: len(usual)]
     return {name: first.get(name) or usual[name] for name in chosen}

@@ -10,8 +10,6 @@ _DRAWN: Mapping[str, str] = MappingProxyType(
     {
         "step_duration_s": _THROUGHPUT,
         "throughput_tokens_per_s_per_gpu": _THROUGHPUT,
-        # No chart has the tokens themselves; throughput is made of them.
-        "tokens_total": _THROUGHPUT,
         "unattributed_s": _SHARES,
         "mfu_actor": _MFU,
         "mfu_infer": _MFU,

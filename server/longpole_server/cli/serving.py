@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import anyio.to_thread
@@ -117,7 +118,8 @@ async def _serve(
             "the token has fewer than %d characters and may be guessed: `openssl rand -hex 32`",
             _SHORT_TOKEN,
         )
-    with _open(config, right) as application:
+    # Links in alerts name it, also where it was free for the system to choose.
+    with _open(replace(config, port=port_of(listener)), right) as application:
         _calm_garbage_collection()
         application.start()
         async with AsyncExitStack() as running:

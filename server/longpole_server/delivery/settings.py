@@ -1,5 +1,6 @@
 """Which channels there are: read once, built in one place."""
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -8,6 +9,9 @@ from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.outbox import USUAL_PACE, Pace
 from longpole_server.delivery.routing import Routing, read_routing
 from longpole_server.errors import ConfigError
+
+# Listening there means every address of the machine, and a link to it leads nowhere.
+_ANYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,24 @@ def read_settings(config: Config) -> DeliverySettings:
         slack_channel=config.slack_channel,
         slack_api_url=config.slack_api_url,
         apprise_urls=tuple((config.apprise_urls or "").split()),
-        base_url=config.public_url or f"http://{config.host}:{config.port}",
+        base_url=config.public_url or guess_base_url(config),
         routing=read_routing(config.alert_severity, config.alert_routes, config.alert_quiet_hours),
         pace=Pace(group_interval_s=config.alert_group_interval_s, digest_s=config.alert_digest_s),
     )
+
+
+def guess_base_url(config: Config, host_name: str | None = None) -> str:
+    """Return the likeliest address of the dashboard where nobody says it.
+
+    Args:
+        config: Of a server that listens on `port`.
+        host_name: Of this machine, for one that listens on all its addresses; None asks for it.
+    """
+    host = config.host.strip("[]")
+    if host in _ANYWHERE:
+        host = host_name or socket.gethostname()
+    scheme = "http" if config.tls_certificate_file is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{config.port}"
 
 
 def open_channels(settings: DeliverySettings) -> Sequence[Channel]:

@@ -3,7 +3,8 @@
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,7 +14,7 @@ from longpole_server.alerts.rule import Rule
 from longpole_server.alerts.silences import read_silence
 from longpole_server.alerts.user_rules import MAX_RULES, PREFIX, make_rule, read_user_rule
 from longpole_server.alerts.wording import format_seconds
-from longpole_server.errors import BadRequestError, NotFoundError
+from longpole_server.errors import BadRequestError, NotFoundError, StoreError
 from longpole_server.model.alert import (
     Alert,
     AlertEvent,
@@ -34,6 +35,17 @@ _SHOWN_INPUTS = 50
 _MAX_TEXT = 1_000
 # The most telling first.
 _INPUT_ORDER = ("firing", "pending", "quiet", "not_judgeable")
+
+
+@contextmanager
+def _saving(what: str) -> Generator[None]:
+    """Say of a store that takes nothing what it means to who asked: nothing is half done."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(
+            f"The {what} was not saved, and nothing has changed. {error.message}", hint=error.hint
+        ) from error
 
 
 class Channels(Protocol):
@@ -113,13 +125,15 @@ class AlertService:
             )
         if rule_id is None and len(known) >= MAX_RULES:
             raise BadRequestError(f"there are {MAX_RULES} rules already", hint="delete some first")
-        self._book.put_rule(rule.rule_id, rule)
+        with _saving("rule"):
+            self._book.put_rule(rule.rule_id, rule)
         return rule
 
     def delete_rule(self, rule_id: str) -> None:
         """Delete a user's rule; its open alerts end."""
         self._check_is_users(rule_id)
-        self._book.put_rule(rule_id, None)
+        with _saving("end of the rule"):
+            self._book.put_rule(rule_id, None)
 
     def list_silences(self) -> Sequence[Silence]:
         """Return silences that are in force or to come, newest first."""
@@ -134,7 +148,8 @@ class AlertService:
             self._check_rule_exists(silence.rule)
         if len(self.list_silences()) >= _MAX_SILENCES:
             raise BadRequestError(f"there are {_MAX_SILENCES} silences already")
-        self._book.put_silence(silence)
+        with _saving("silence"):
+            self._book.put_silence(silence)
         return silence
 
     def lift_silence(self, silence_id: str) -> Silence:
@@ -143,7 +158,8 @@ class AlertService:
         for silence in self._book.silences:
             if silence.silence_id == silence_id and silence.ends_ns > now_ns:
                 lifted = replace(silence, ends_ns=now_ns)
-                self._book.put_silence(lifted)
+                with _saving("end of the silence"):
+                    self._book.put_silence(lifted)
                 return lifted
         raise NotFoundError(f"no silence {silence_id!r} is in force")
 

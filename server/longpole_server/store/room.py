@@ -119,7 +119,8 @@ class Room:
             if is_scarce:
                 raise StoreError(
                     f"The disk is nearly full: {free_bytes // _MIB} MiB are free, and the store"
-                    f" keeps {reserve_bytes // _MIB} MiB free for the database."
+                    f" keeps {reserve_bytes // _MIB} MiB free for the database.",
+                    hint="make room on the server's disk, or keep rows for less time: --retention",
                 )
             if self._holds_merges:
                 client.command("SYSTEM START MERGES")

@@ -51,6 +51,7 @@ def test_of_the_server_to_the_alerts() -> None:
     [
         ("reward_mean", "run-health"),
         ("val/my own metric", "run-health"),
+        ("tokens_total", "run-health"),
         ("step_duration_s", "run-throughput"),
         ("stage_s/gen", "run-shares"),
         ("share/update_actor", "run-shares"),

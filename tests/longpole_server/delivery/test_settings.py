@@ -3,7 +3,12 @@ from pathlib import Path
 import pytest
 
 from longpole_server.config import Config, read_config
-from longpole_server.delivery.settings import DeliverySettings, open_channels, read_settings
+from longpole_server.delivery.settings import (
+    DeliverySettings,
+    guess_base_url,
+    open_channels,
+    read_settings,
+)
 from longpole_server.errors import ConfigError
 
 # A plugin of apprise loads a module that later versions of Python lack.
@@ -52,3 +57,29 @@ def test_links_go_where_people_open_the_dashboard():
     config = read_config(Config, "server", [], {"LONGPOLE_PUBLIC_URL": "https://longpole.lab"})
     assert read_settings(config).base_url == "https://longpole.lab"
     assert read_settings(Config()).base_url == "http://127.0.0.1:8470"
+
+
+@pytest.mark.parametrize(
+    ("config", "address"),
+    [
+        (Config(), "http://127.0.0.1:8470"),
+        (Config(host="::1", port=9000), "http://[::1]:9000"),
+        (
+            Config(
+                host="0.0.0.0",
+                insecure=True,
+                tls_certificate_file=Path("x"),
+                tls_key_file=Path("x"),
+            ),
+            "https://gpu-head:8470",
+        ),
+        (Config(host="[::]", insecure=True), "http://gpu-head:8470"),
+        (Config(host="longpole.example", insecure=True), "http://longpole.example:8470"),
+    ],
+)
+def test_links_lead_to_the_likeliest_address_where_nobody_says_it(config: Config, address: str):
+    assert guess_base_url(config, "gpu-head") == address
+
+
+def test_links_lead_to_the_public_address():
+    assert read_settings(Config(public_url="https://lp.example")).base_url == "https://lp.example"
