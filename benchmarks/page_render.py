@@ -65,7 +65,7 @@ PAGES: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "run, all steps": (
         run_address(LARGE_RUN) + "&steps=all",
-        ("#run-verdict h2", "#run-tiles .lp-tile", "#run-shares .barlayer .point"),
+        ("#run-verdict h2", "#run-tiles .lp-tile", "#run-shares .scatterlayer .js-fill"),
     ),
     "step": (
         step_address(LARGE_RUN, STEP),
@@ -323,11 +323,11 @@ def main() -> int:
     """Load every page, print what it took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loads", type=int, default=5)
-    parser.add_argument("--only", default="", help="names of pages, with commas between")
+    parser.add_argument("--only", default="", help="names of pages, with semicolons between")
     parser.add_argument("--cold", action="store_true", help="a new profile for every load")
     parser.add_argument("--parts", action="store_true", help="whose scripts work, sampled")
     options = parser.parse_args()
-    wanted = options.only.split(",") if options.only else [FLOOR, *PAGES]
+    wanted = options.only.split(";") if options.only else [FLOOR, *PAGES]
     how = {"loads": options.loads, "cold": options.cold, "parts": options.parts}
     server = FakeServer("--large")
     server.start()

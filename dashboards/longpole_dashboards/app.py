@@ -5,14 +5,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from importlib import metadata
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-import plotly
 from dash import Dash
-from dash.fingerprint import build_fingerprint
 from fastapi import FastAPI, Request, Response
 from starlette.middleware import Middleware
 
@@ -28,6 +24,11 @@ from longpole_dashboards.addresses import (
 from longpole_dashboards.callback_door import CallbackDoor
 from longpole_dashboards.compressed import CompressedFiles
 from longpole_dashboards.first_sight import FirstSight, Page
+from longpole_dashboards.libraries import (
+    find_chart_library,
+    leave_out_unused,
+    shorten_library,
+)
 from longpole_dashboards.live import Ticks, register_push
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.reading import Reader
@@ -46,8 +47,6 @@ from longpole_dashboards.shell import (
 )
 from longpole_server.service import Service
 
-_CHART_LIBRARY = "package_data/plotly.min.js"
-
 
 class Dashboards(Dash):
     """Dash, whose layout is made for each visit."""
@@ -60,9 +59,11 @@ class Dashboards(Dash):
         By itself Dash reads it once the first chart asks for it. Here it is read while the
         server still works for the page.
         """
+        parts["scripts"] = leave_out_unused(parts["scripts"])
         request = cast("Any", self.backend).request_adapter()
         if request and request.path in CHART_PATHS:
-            parts["scripts"] += f'\n<script src="{_chart_library_address(self)}"></script>'
+            address = find_chart_library(cast("str", self.config.requests_pathname_prefix))
+            parts["scripts"] += f'\n<script src="{address}"></script>'
         return super().interpolate_index(**parts)
 
     async def serve_layout(self, request: Request) -> Response:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -109,7 +110,7 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
         websocket_inactivity_timeout=0,
     )
     # Innermost: whoever may not come in gets no file either.
-    api.user_middleware.append(Middleware(CompressedFiles))
+    api.user_middleware.append(Middleware(CompressedFiles, edit=shorten_library))
     app.layout = shell_layout
     reader = Reader(service)
     register_report(api, reader, clock_ns)
@@ -124,17 +125,10 @@ def mount(api: FastAPI, service: Service, *, clock_ns: Callable[[], int] = time.
     # Dash collects scripts and styles at its first request, but on FastAPI only when that is for
     # `/`: a server whose first visitor follows a link to a run would serve a page without them.
     app._setup_server()  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
-    first = first_questions_script(cast("str", app.config.requests_pathname_prefix))
-    script = first + chart_library_script(_chart_library_address(app))
+    prefix = cast("str", app.config.requests_pathname_prefix)
+    script = first_questions_script(prefix) + chart_library_script(find_chart_library(prefix))
     index = INDEX_STRING.replace(CHART_LIBRARY_PLACE, f"<script>{script}</script>")
     # One script in the place of a hundred, each with its own hash.
     scripts = cast("list[str]", app._inline_scripts)  # noqa: SLF001 - see above  # pyright: ignore[reportPrivateUsage]
     scripts[:] = ["\n".join(scripts)]
     app.index_string = insert_policy(index, app.csp_hashes(), [EARLY_SCRIPT, script])
-
-
-def _chart_library_address(app: Dash) -> str:
-    """Return where Plotly's script is, by a name that changes with it."""
-    file = Path(str(plotly.__file__)).parent / _CHART_LIBRARY
-    name = build_fingerprint(_CHART_LIBRARY, metadata.version("plotly"), int(file.stat().st_mtime))
-    return f"{app.config.requests_pathname_prefix}_dash-component-suites/plotly/{name}"

@@ -7,8 +7,9 @@ names its version in its address is kept by browsers without asking again.
 import asyncio
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from starlette.datastructures import Headers
@@ -38,10 +39,19 @@ class CompressedFiles:
 
     Kept by their address, which names their version, up to `max_kept_bytes`; what finds no room
     goes out as it is.
+
+    Args:
+        edit: Returns what is sent of a file; it is given path and content.
     """
 
-    def __init__(self, app: ASGIApp, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_kept_bytes: int = MAX_KEPT_BYTES,
+        edit: Callable[[str, bytes], bytes] = lambda _path, body: body,
+    ) -> None:
         self._app = app
+        self._edit = edit
         self._max_kept_bytes = max_kept_bytes
         self._files: dict[str, _File] = {}
 
@@ -66,7 +76,8 @@ class CompressedFiles:
             if is_full or not answer.is_worth_it:
                 await answer.send_as_it_is(send)
                 return
-            file = await asyncio.to_thread(answer.compress)
+            edit = partial(self._edit, scope["path"])
+            file = await asyncio.to_thread(answer.compress, edit)
             self._files[name] = file
         await send({"type": "http.response.start", "status": 200, "headers": list(file.headers)})
         await send({"type": "http.response.body", "body": file.body})
@@ -120,8 +131,8 @@ class _Answer:
         await send(self._start)
         await send({"type": "http.response.body", "body": b"".join(self._parts)})
 
-    def compress(self) -> _File:
-        body = gzip.compress(b"".join(self._parts), _LEVEL, mtime=0)
+    def compress(self, edit: Callable[[bytes], bytes]) -> _File:
+        body = gzip.compress(edit(b"".join(self._parts)), _LEVEL, mtime=0)
         kept = [pair for pair in self._start["headers"] if pair[0].lower() not in _OWN_HEADERS]
         own = (
             (b"content-encoding", b"gzip"),

@@ -21,7 +21,7 @@ from dash.exceptions import PreventUpdate
 
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.components.notice import error_notice, missing_notice
-from longpole_dashboards.components.plain import WiredIds, flatten
+from longpole_dashboards.components.plain import WiredIds, flatten, to_values
 from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.reading import Reader
@@ -179,10 +179,10 @@ def answer_group(
     """Render a group and turn what it shows into plain values, all of it beside the event loop."""
     rendered = render_group(reader, group, view, known)
     rendered.values = [
-        value.to_plotly_json() if isinstance(value, Figure) else flatten(value, wired)
+        value.to_plotly_json() if isinstance(value, Figure) else to_values(flatten(value, wired))
         for value in rendered.values
     ]
-    rendered.notice = flatten(rendered.notice, wired)
+    rendered.notice = to_values(flatten(rendered.notice, wired))
     return rendered
 
 

@@ -1,5 +1,6 @@
 """A very large run in Chromium: 10,000 steps, 1,024 GPUs, 8,192 samples, 20,000 spans."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -27,7 +28,7 @@ def large() -> Iterator[FakeServer]:
 
 def test_all_steps_of_the_run_are_drawn_and_zoomed_into(page: Page, large: FakeServer) -> None:
     page.goto(large.address + run_address(LARGE_RUN) + "&steps=all")
-    page.wait_for_selector("#run-shares .barlayer .point")
+    page.wait_for_selector("#run-shares .scatterlayer .js-fill")
     page.wait_for_selector("#run-gpus .heatmaplayer image")
     bars = "document.querySelector('#run-shares .js-plotly-plot').data[0].customdata"
     assert 100 < page.evaluate(f"{bars}.length") <= 250
@@ -45,6 +46,25 @@ def test_all_steps_of_the_run_are_drawn_and_zoomed_into(page: Page, large: FakeS
     page.goto(large.address + run_address(LARGE_RUN) + "&steps=all&zoom=5000-5040")
     page.wait_for_selector("#run-shares .barlayer .point")
     page.wait_for_function(f"{bars}?.length <= 250 && {bars}.some(one => one[0] === 5017)")
+
+
+def test_a_click_on_all_steps_opens_the_longest_of_those_there(
+    page: Page, large: FakeServer
+) -> None:
+    page.goto(large.address + run_address(LARGE_RUN) + "&steps=all")
+    page.wait_for_selector("#run-shares .scatterlayer .js-fill")
+    box = page.locator("#run-shares .nsewdrag").first.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.7)
+    page.mouse.move(*middle)
+    said = page.locator("#run-shares .hoverlayer .legend")
+    expect(said).to_contain_text("around step")
+    expect(said).to_contain_text(re.compile(r"steps \d+–\d+, mean"))
+    expect(said).to_contain_text("most of it more")
+    page.mouse.click(*middle)
+    page.wait_for_url(re.compile(r"/step\?run=.*&step=\d+"))
+    step = int(page.url.rpartition("=")[2])
+    assert NUM_STEPS * 0.45 < step < NUM_STEPS * 0.55
 
 
 def test_a_step_with_thousands_of_samples_and_spans(page: Page, large: FakeServer) -> None:

@@ -97,3 +97,9 @@ def test_what_is_kept_is_bounded(site: Site) -> None:
         assert client.get(f"/assets/a.js?m={number}").text == SCRIPT
     assert 300 <= sum(files.kept.values()) < 300 + len(SCRIPT)
     assert "content-encoding" not in client.get("/assets/a.js?m=41").headers
+
+
+def test_a_file_can_be_changed_before_it_is_compressed() -> None:
+    site = Site()
+    files = CompressedFiles(site.site, edit=lambda path, body: body.replace(b"42", path.encode()))
+    assert TestClient(files).get("/assets/a.js").text == SCRIPT.replace("42", "/assets/a.js")

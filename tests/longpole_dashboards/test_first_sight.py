@@ -1,13 +1,15 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+import json
 from typing import Any
 
 import pytest
-from dash import html, no_update
+from dash import dcc, html, no_update
+from plotly.io.json import to_json_plotly  # pyright: ignore[reportMissingImports]
 
 from longpole_dashboards.addresses import Query
-from longpole_dashboards.first_sight import LATER, Page, Visit, fill, put_off
+from longpole_dashboards.first_sight import LATER, Page, Visit, fill, put_off, write_json
 from longpole_dashboards.pages import alerts, cluster, compare, run, runs, sample, step
 from longpole_dashboards.refresh import (
     Panel,
@@ -84,3 +86,14 @@ def test_every_page_has_a_place_for_all_that_its_groups_fill(page: Page) -> None
     for group in (*page.FIRST_GROUPS, *page.LATER_GROUPS):
         for place, _ in (*group_targets(group), (f"{group.name}-answer", "data")):
             assert body[place] is not None
+
+
+def test_a_frame_is_written_as_dash_writes_it() -> None:
+    figure = {"data": [{"type": "bar", "y": [1.5, None]}], "layout": {"title": "a < b"}}
+    frame = html.Div([dcc.Graph(id="g", figure=figure), dcc.Store(id="s", data={1: "x"}), "€"])
+    assert json.loads(write_json(frame)) == json.loads(to_json_plotly(frame))
+
+
+def test_what_is_no_value_of_json_is_named() -> None:
+    with pytest.raises(TypeError, match="object"):
+        write_json(html.Div(style={"width": object()}))

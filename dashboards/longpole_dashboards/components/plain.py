@@ -81,6 +81,22 @@ def flatten(value: Any, wired: Collection[str] = ()) -> Any:  # noqa: ANN401 - a
     return _flatten_list(cast("Sequence[Any]", value), wired)
 
 
+def to_values(value: Any) -> Any:  # noqa: ANN401 - any children
+    """Return what `flatten` returned as the values that JSON is written of.
+
+    Dash would find components among them by looking at every value, on the event loop.
+    """
+    if isinstance(value, Component):
+        document = cast("dict[str, Any]", value.to_plotly_json())
+        if not isinstance(value, Plain):
+            props = cast("dict[str, Any]", document["props"])
+            document["props"] = {name: to_values(part) for name, part in props.items()}
+        return document
+    if isinstance(value, list | tuple):
+        return [to_values(part) for part in cast("Sequence[Any]", value)]
+    return value
+
+
 class _Foreign:
     """Marks what holds something that must stay a component."""
 

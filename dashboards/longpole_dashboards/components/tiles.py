@@ -4,9 +4,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal
 
+import numpy as np
 from dash import html
 from dash.development.base_component import Component
 
@@ -68,7 +68,7 @@ def change_ratio(history: Sequence[float | None]) -> float | None:
     if len(history) < 4 or history[-1] is None:
         return None
     earlier = [value for value in history[:-1] if value is not None]
-    baseline = median(earlier) if len(earlier) >= 3 else 0.0
+    baseline = float(np.median(earlier)) if len(earlier) >= 3 else 0.0
     return history[-1] / baseline - 1 if baseline else None
 
 

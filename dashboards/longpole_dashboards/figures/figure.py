@@ -32,6 +32,7 @@ _LISTS = ("shapes", "annotations")
 # Plotly takes texts for markup, links and sizes included. What is ours is this; any other `<` was
 # written by who named a stage, a node or a sample.
 _NOT_OURS = re.compile(r"<(?!/?(?:b|extra)>|br>|/span>|span style='color:[^'<>;]*'>)")
+_NUMBERS = frozenset((int, float, bool, type(None)))
 
 
 def bar_trace(**properties: object) -> Trace:
@@ -110,6 +111,13 @@ def _merge(target: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def _to_plain(value: Any) -> Any:  # noqa: ANN401 - whatever a layout holds
+    # Nearly all of a figure, some ten thousand values: looked up, not asked class by class.
+    kind = cast("type[object]", type(value))
+    if kind in _NUMBERS:
+        return value
+    if kind is list or kind is tuple:
+        parts = cast("Sequence[Any]", value)
+        return [part if type(part) in _NUMBERS else _to_plain(part) for part in parts]
     if isinstance(value, str):
         return _NOT_OURS.sub("&lt;", value) if "<" in value else value
     if isinstance(value, int | float):

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 from longpole_dashboards.figures.bars import StepBar
 from longpole_dashboards.figures.figure import Figure
+from longpole_dashboards.figures.share_parts import Axis
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.theme import ROLES, ThemeName, verdict_colour
 from longpole_dashboards.verdicts import verdict_badge
@@ -16,7 +16,6 @@ _LABEL_WIDTH = 0.15
 _LABEL_HEIGHT_PX = 22
 # Of a verdict that changes all the time the newest changes are marked.
 _MAX_CHANGES = 60
-Axis = Literal["step", "time"]
 
 
 def mark_attempts(

@@ -1,22 +1,23 @@
 """Stage shares: what the seconds of every step were spent on, one stacked bar a step."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-from longpole.conventions import stages
-from longpole_dashboards.figures.bars import StepBar, make_bars, order_stages
-from longpole_dashboards.figures.figure import Figure, Trace, bar_trace, scatter_trace
-from longpole_dashboards.figures.share_marks import Axis, mark_attempts, mark_changes
+from longpole_dashboards.figures.bars import StepBar, make_bars
+from longpole_dashboards.figures.figure import Figure
+from longpole_dashboards.figures.share_longest import is_thinned, mark_longest, name_bars
+from longpole_dashboards.figures.share_marks import mark_attempts, mark_changes
+from longpole_dashboards.figures.share_parts import Axis, Unit, parts_as_areas, parts_of_bars
 from longpole_dashboards.figures.template import step_axis, template
-from longpole_dashboards.formats import NS_PER_S, Zone, format_duration, format_ratio
-from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
+from longpole_dashboards.formats import Zone, format_duration
+from longpole_dashboards.theme import ROLES, ThemeName
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.run import OpenStage
 from longpole_server.model.step import Step
 
-Unit = Literal["seconds", "percent"]
 MAX_BARS = 240
-_OPEN_OPACITY = 0.45
+# Of more than this many bars the parts are areas.
+MAX_BARS_APART = 80
 # An open step may be drawn this many times as tall as the longest closed one.
 _HANG_HEIGHT = 2.0
 _MAX_CUT_LABELS = 4
@@ -44,112 +45,30 @@ def stage_shares(
     """
     bars = make_bars(steps, MAX_BARS, open_stage, now_ns)
     figure = Figure()
-    for stage in order_stages({name for bar in bars for name in bar.seconds}):
-        figure.add_trace(_part(stage, bars, unit, axis, zone, theme))
-    outside = order_stages({name for bar in bars for name in bar.outside})
-    for stage in outside:
-        figure.add_trace(_outside(stage, bars, axis, zone))
-    _lay_out(figure, bars, unit, axis, zone, bool(outside), theme)
-    if unit == "seconds" and any(bar.last_step > bar.first_step for bar in bars):
-        figure.add_trace(_longest(bars, _top_s(bars), axis, zone))
+    closed = [bar for bar in bars if not bar.is_open]
+    apart = bars
+    if len(closed) > MAX_BARS_APART:
+        for area in parts_as_areas(closed, unit, axis, zone, theme):
+            figure.add_trace(area)
+        apart = [bar for bar in bars if bar.is_open]
+    for part in parts_of_bars(apart, unit, axis, zone, theme):
+        figure.add_trace(part)
+    has_outside = any(bar.outside for bar in bars)
+    _lay_out(figure, bars, unit, axis, zone, has_outside, theme)
+    if unit == "seconds" and is_thinned(bars):
+        for mark in mark_longest(bars, _top_s(bars), axis, zone):
+            figure.add_trace(mark)
+    if axis == "time" or is_thinned(bars):
+        figure.add_trace(name_bars(bars, axis, zone))
     mark_attempts(figure, bars, axis, zone, theme)
     mark_changes(figure, changes, bars, axis, zone, theme)
     return figure
 
 
-def _positions(bars: Sequence[StepBar], axis: Axis, zone: Zone) -> dict[str, Any]:
-    if axis == "step":
-        return {"x": [(bar.first_step + bar.last_step) / 2 for bar in bars]}
-    return {
-        "x": [zone.local(bar.start_ns) for bar in bars],
-        "width": [max(1.0, bar.length_s * 1000) for bar in bars],
-        "offset": 0,
-    }
-
-
-def _part(
-    stage: str, bars: Sequence[StepBar], unit: Unit, axis: Axis, zone: Zone, theme: ThemeName
-) -> Trace:
-    heights: list[float | None] = []
-    details: list[tuple[object, ...]] = []
-    for bar in bars:
-        seconds = bar.seconds.get(stage)
-        total = bar.duration_s if bar.duration_s is not None else sum(bar.seconds.values())
-        share = seconds / total if seconds is not None and total else None
-        heights.append(seconds if unit == "seconds" or share is None else share * 100)
-        details.append(
-            (bar.longest_step, bar.label, format_duration(seconds), format_ratio(share, 1))
-        )
-    marker: dict[str, Any] = {
-        "color": stage_colour(stage),
-        "opacity": [_OPEN_OPACITY if bar.is_open else 1.0 for bar in bars],
-        "line": {"width": 0},
-    }
-    if stage == stages.UNATTRIBUTED:
-        marker["pattern"] = {
-            "shape": "/",
-            "size": 4,
-            "solidity": 0.25,
-            "fgcolor": ROLES[theme].muted,
-            "fillmode": "overlay",
-        }
-    return bar_trace(
-        **_positions(bars, axis, zone),
-        y=heights,
-        name=stage_label(stage),
-        customdata=details,
-        marker=marker,
-        hovertemplate="%{customdata[2]}  ·  %{customdata[3]}",
-    )
-
-
-def _outside(stage: str, bars: Sequence[StepBar], axis: Axis, zone: Zone) -> Trace:
-    label = stage_label(stage)
-    return bar_trace(
-        **_positions(bars, axis, zone),
-        y=[bar.outside.get(stage) for bar in bars],
-        name=f"{label}, between steps",
-        customdata=[
-            (bar.first_step, bar.label, format_duration(bar.outside.get(stage))) for bar in bars
-        ],
-        marker={"color": stage_colour(stage)},
-        yaxis="y2",
-        hovertemplate="%{customdata[2]}",
-    )
-
-
-def _longest(bars: Sequence[StepBar], top_s: float, axis: Axis, zone: Zone) -> Trace:
-    """Mark the longest step of every bar that stands for several."""
-    shown = [bar for bar in bars if bar.last_step > bar.first_step]
-    return scatter_trace(
-        x=[_middle(bar, axis, zone) for bar in shown],
-        # One that is longer than the axis stands at its end.
-        y=[min(bar.longest_s, top_s * 0.985) for bar in shown],
-        mode="markers",
-        name="longest",
-        marker={
-            "symbol": ["triangle-up" if bar.longest_s > top_s else "line-ew-open" for bar in shown],
-            "size": 5,
-            "color": [stage_colour(bar.longest_stage) for bar in shown],
-            "line": {"width": 2},
-        },
-        customdata=[
-            (
-                bar.longest_step,
-                format_duration(bar.longest_s),
-                stage_label(bar.longest_stage),
-            )
-            for bar in shown
-        ],
-        hovertemplate="%{customdata[1]}  ·  step %{customdata[0]}, most of it more "
-        "%{customdata[2]}",
-    )
-
-
-def _middle(bar: StepBar, axis: Axis, zone: Zone) -> object:
-    if axis == "step":
-        return (bar.first_step + bar.last_step) / 2
-    return zone.local(bar.start_ns + int(bar.length_s / 2 * NS_PER_S))
+def _hover_title(bars: Sequence[StepBar], axis: Axis) -> str:
+    if axis == "time":
+        return "<b>%{x|%H:%M:%S}</b>"
+    return "<b>around step %{x:.0f}</b>" if is_thinned(bars) else "<b>step %{x}</b>"
 
 
 def _lay_out(
@@ -175,9 +94,7 @@ def _lay_out(
             "showspikes": False,
             "anchor": "y2" if has_outside else "y",
             "hoverformat": "d" if axis == "step" else "%H:%M:%S",
-            "unifiedhovertitle": {"text": "<b>%{customdata[1]}</b>"}
-            if axis == "time"
-            else {"text": "<b>step %{x}</b>"},
+            "unifiedhovertitle": {"text": _hover_title(bars, axis)},
         },
         yaxis={
             "domain": [0.20 if has_outside else 0.0, 1.0],

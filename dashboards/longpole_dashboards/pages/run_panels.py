@@ -3,6 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -177,12 +178,14 @@ def _stage_legend(steps: Sequence[Step]) -> Component:
     judged = [step for step in steps if step.step != first_of[step.attempt]]
     closed = judged if len(judged) >= MIN_JUDGED else steps
     total = sum(step.duration_s or 0.0 for step in closed)
-    seconds: dict[str, float] = {}
-    for step in closed:
-        for stage in step.stages:
-            seconds[stage.stage] = seconds.get(stage.stage, 0.0) + stage.exclusive_s
-        unattributed_s = step.unattributed_s or 0.0
-        seconds[stages.UNATTRIBUTED] = seconds.get(stages.UNATTRIBUTED, 0.0) + unattributed_s
+    # One list of all stages: ten thousand steps have a hundred thousand.
+    names = [stage.stage for step in closed for stage in step.stages]
+    spent = [stage.exclusive_s for step in closed for stage in step.stages]
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for name, spent_s in zip(names, spent, strict=True):
+        seconds[name] += spent_s
+    if closed:
+        seconds[stages.UNATTRIBUTED] = sum(step.unattributed_s or 0.0 for step in closed)
     return legend(
         [
             (

@@ -99,5 +99,7 @@ def _mfu_tile(label: str, name: str, closed: Sequence[Step]) -> Tile:
 
 
 def _share(step: Step, *names: str) -> float | None:
+    if not step.duration_s:
+        return None
     found = [stage.exclusive_s for stage in step.stages if stage.stage in names]
-    return sum(found) / step.duration_s if found and step.duration_s else None
+    return sum(found) / step.duration_s if found else None

@@ -1,17 +1,20 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+import json
 from typing import Any
 
 import dash_mantine_components as dmc
+import orjson
 import pytest
 from dash import dcc, html
 from dash.development.base_component import Component
 from hypothesis import given
 from hypothesis import strategies as st
+from plotly.io.json import to_json_plotly  # pyright: ignore[reportMissingImports]
 
 from longpole_dashboards.components.attributes import attributes
-from longpole_dashboards.components.plain import Plain, flatten
+from longpole_dashboards.components.plain import Plain, flatten, to_values
 
 
 def content(value: object) -> Any:
@@ -106,3 +109,16 @@ def test_nothing_is_lost_and_the_order_stays(tree: Any) -> None:
     once = flatten(tree)
     assert read(once) == before
     assert read(flatten(once)) == before
+
+
+def test_what_leaves_the_server_has_no_component_left() -> None:
+    shown = flatten(
+        [
+            dmc.Select(id="wired", data=[{"value": "a", "label": "b"}], value="a"),
+            html.Div([html.B("x"), dcc.Store(id="kept", data=[1])], id="outer"),
+            html.Span("plain"),
+        ],
+        {"wired", "outer", "kept"},
+    )
+    assert orjson.loads(orjson.dumps(to_values(shown))) == json.loads(to_json_plotly(shown))
+    assert to_values("words") == "words"

@@ -1,5 +1,7 @@
 import base64
 from datetime import datetime
+from enum import Enum
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,3 +62,23 @@ def test_a_layout_is_changed_within_and_never_shared() -> None:
     assert first.layout["xaxis"] == {"title": {"text": "s", "standoff": 4}}
     assert second.layout["xaxis"] == axis == {"title": {"text": "s"}}
     assert (first.margin_top_px, second.margin_top_px) == (3, 0)
+
+
+class Sign(str, Enum):
+    UP = "triangle-up"
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ((1, ("a", None), [2.5, True]), [1, ["a", None], [2.5, True]]),
+        (Sign.UP, "triangle-up"),
+        ([np.float32(0.5), np.int64(3)], [0.5, 3]),
+        (range(2), [0, 1]),
+        ([[datetime(2026, 1, 2)]], [["2026-01-02T00:00:00"]]),
+    ],
+)
+def test_whatever_a_trace_holds_becomes_plain(value: Any, plain: Any) -> None:
+    (trace,) = Figure(scatter_trace(customdata=value)).to_plotly_json()["data"]
+    assert trace["customdata"] == plain
+    assert type(trace["customdata"]) is type(plain) or isinstance(value, str)

@@ -1,11 +1,13 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from longpole_dashboards.figures.shares import Axis, Unit, stage_shares
+from longpole_dashboards.figures.share_parts import Axis, Unit
+from longpole_dashboards.figures.shares import stage_shares
 from longpole_dashboards.formats import Zone
 from longpole_server.model.annotations import VerdictChange
 from longpole_server.model.step import Step
@@ -107,8 +109,8 @@ def test_a_step_far_longer_than_the_others_does_not_flatten_them() -> None:
     steps = [make_step(n) for n in range(1, 1_001)]
     steps[500] = make_step(501, {"gen": 8_000.0})
     figure = draw(steps)
-    marks = next(trace for trace in figure.data if trace.name == "longest")
-    assert "triangle-up" in marks.marker.symbol
+    marks = next(trace for trace in figure.data if trace.name == "beyond the axis")
+    assert list(marks.x) == [503.0]
     assert max(marks.y) < figure.layout.yaxis.range[1]
     assert "▲ 2 h 13 min" in [annotation.text for annotation in figure.layout.annotations]
 
@@ -164,3 +166,70 @@ def test_without_a_change_nothing_is_marked() -> None:
 def test_a_change_within_a_thinned_bar() -> None:
     steps = [make_step(number) for number in range(1, 1001)]
     assert marks(draw(steps, changes=CHANGES))[0] == ("long tail", 10.5)
+
+
+def areas(figure: Any) -> dict[str, Any]:
+    scatter = [trace for trace in figure.data if trace.type == "scatter"]
+    return {trace.name: trace for trace in scatter if trace.stackgroup == "inside"}
+
+
+def test_of_many_steps_a_stage_is_one_area_with_the_corners_of_bars() -> None:
+    figure = draw([make_step(n, {"gen": 60.0 + n, "ref": 5.0}) for n in range(1, 121)])
+    gen = areas(figure)["gen"]
+    assert gen.line.shape == "hvh"
+    # It changes halfway between two places: at the ends of steps 1, 2, ... 120.
+    halves = [(a + b) / 2 for a, b in zip(gen.x[:-1], gen.x[1:], strict=True)]
+    assert halves == [n + 0.5 for n in range(121)]
+    assert list(gen.y) == [None, *(60.0 + n for n in range(1, 121)), None]
+    assert list(gen.customdata[5][:2]) == [5, "65.0 s"]
+    assert not [trace for trace in figure.data if trace.type == "bar"]
+
+
+def test_an_area_falls_to_nothing_where_a_run_stood_still() -> None:
+    steps = [make_step(n) for n in range(1, 121)]
+    later = [replace_start(make_step(n), 36_000 * S) for n in range(121, 131)]
+    gen = areas(draw([*steps, *later], axis="time"))["gen"]
+    around = gen.y.index(None, 1)
+    assert list(gen.y[around - 1 : around + 3]) == [
+        steps[119].stages[0].exclusive_s,
+        None,
+        None,
+        60.0,
+    ]
+
+
+def replace_start(step: Step, shift_ns: int) -> Step:
+    return replace(step, start_ns=step.start_ns + shift_ns, end_ns=(step.end_ns or 0) + shift_ns)
+
+
+def test_the_open_step_is_a_bar_beside_areas() -> None:
+    running = make_step(121, {"gen": 10.0}, is_open=True)
+    figure = draw([*(make_step(n) for n in range(1, 121)), running])
+    (bar,) = [trace for trace in figure.data if trace.type == "bar"]
+    assert list(bar.x) == [121]
+    assert list(bar.marker.opacity) == [0.45]
+    assert len(areas(figure)["gen"].x) == 122
+
+
+def test_time_between_many_steps_is_an_area_of_its_own() -> None:
+    figure = draw(
+        [make_step(n, outside={"testing": 21.0} if n == 60 else {}) for n in range(1, 121)]
+    )
+    (apart,) = [trace for trace in figure.data if trace.stackgroup == "outside"]
+    assert (apart.name, apart.yaxis) == ("validation, between steps", "y2")
+    assert [value for value in apart.y if value is not None] == [21.0]
+
+
+def test_many_percents_add_up_to_a_hundred() -> None:
+    figure = draw([make_step(n, {"gen": 60.0, "ref": 5.5}) for n in range(1, 121)], unit="percent")
+    assert sum(trace.y[7] for trace in areas(figure).values()) == pytest.approx(100.0)
+
+
+def test_the_box_of_a_place_names_its_steps() -> None:
+    figure = draw([make_step(n) for n in range(1, 1_001)])
+    (names,) = [trace for trace in figure.data if trace.name == "names"]
+    assert names.customdata[0][1] == "steps 1–5, mean"
+    assert figure.layout.xaxis.unifiedhovertitle.text == "<b>around step %{x:.0f}</b>"
+    clock = draw([make_step(1), make_step(2)], axis="time")
+    assert clock.layout.xaxis.unifiedhovertitle.text == "<b>%{x|%H:%M:%S}</b>"
+    assert [detail[1] for detail in clock.data[-1].customdata] == ["step 1", "step 2"]
