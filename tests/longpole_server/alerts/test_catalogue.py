@@ -5,7 +5,14 @@ import pytest
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import History, Moment
 from longpole_server.alerts.rule import Rule
-from support.alert_histories import RUN, history_at, history_of, make_point, make_run
+from support.alert_histories import (
+    RUN,
+    history_at,
+    history_of,
+    make_point,
+    make_run,
+    points_of,
+)
 
 CLOSED_LIST = [
     "kv.leak",
@@ -82,3 +89,15 @@ def test_an_unjudged_rule_never_looks_healthy(rule: Rule) -> None:
     if not judgement.is_judged:
         assert (judgement.quiet_because or "").startswith("not judgeable: ")
         assert not judgement.cleared
+
+
+@pytest.mark.parametrize(
+    ("newest", "is_firing"),
+    [([0.9], False), ([1.5], False), ([4.0], True), ([1.5, 1.5], False), ([1.5, 1.4, 1.6], True)],
+    ids=["three times", "five times", "thirteen times", "twice five times", "thrice five times"],
+)
+def test_a_gradient_spikes_by_eight_times_or_for_three_steps(newest: list[float], is_firing: bool):
+    (rule,) = (each for each in BUILT_IN_RULES if each.rule_id == "grad.spike")
+    usual = [0.3 * (1 + 0.1 * (step % 3 - 1)) for step in range(40)]
+    judgement = rule.detector.judge(history_of(points_of("grad_norm", [*usual, *newest])))
+    assert judgement.firing is is_firing

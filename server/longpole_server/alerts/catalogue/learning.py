@@ -155,13 +155,15 @@ LEARNING_RULES: tuple[Rule, ...] = (
             "grad_norm",
             "above",
             deviations=9.0,
-            min_change_of_median=3.0,
+            min_change_of_median=7.0,
             min_change=0.01,
             is_ratio=True,
+            sustained=3,
+            sustained_change=3.0,
         ),
         condition=(
-            "the gradient norm is four times its median, and beyond 9 robust deviations of its "
-            "logarithm"
+            "the gradient norm is eight times its median, and beyond 9 robust deviations of its "
+            "logarithm; or three steps lie above all before and at four times their median"
         ),
         summary="The gradient norm is {value}, usual is {baseline}.",
         cause="A bad batch, stale samples, or a mismatch between rollout and trainer.",
