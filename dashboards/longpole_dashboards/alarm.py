@@ -19,11 +19,13 @@ class Alarm:
         num_firing: All that fire.
         severity: The severest of those that nobody looks after and no silence covers.
         mark: Differs when alerts, acknowledgements or silences do.
+        blind: Why more may fire than is known, None while rules are judged.
     """
 
     num_firing: int = 0
     severity: Severity | None = None
     mark: str = "0"
+    blind: str | None = None
 
 
 NO_ALARM = Alarm()
@@ -33,10 +35,12 @@ def read_alarm(service: Service) -> Alarm:
     """Return the open alerts in one look. Cheap: nothing is read from the store."""
     alerts = service.alerts
     open_alerts = [alert for alert in alerts.list_alerts() if alert.state != "resolved"]
-    return make_alarm(open_alerts, alerts.list_silences())
+    return make_alarm(open_alerts, alerts.list_silences(), alerts.explain_blindness())
 
 
-def make_alarm(open_alerts: Iterable[Alert], silences: Iterable[Silence]) -> Alarm:
+def make_alarm(
+    open_alerts: Iterable[Alert], silences: Iterable[Silence], blind: str | None = None
+) -> Alarm:
     """Return some pending and firing alerts in one look."""
     known, in_force = list(open_alerts), list(silences)
     firing = [alert for alert in known if alert.state == "firing"]
@@ -46,11 +50,12 @@ def make_alarm(open_alerts: Iterable[Alert], silences: Iterable[Silence]) -> Ala
         if alert.acknowledged is None and find_silence(alert, in_force) is None
     ]
     facts = [(alert.alert_id, alert.state, alert.acknowledged, alert.silence_id) for alert in known]
-    described = repr((facts, [silence.silence_id for silence in in_force]))
+    described = repr((facts, [silence.silence_id for silence in in_force], blind is None))
     return Alarm(
         num_firing=len(firing),
         severity=next((each for each in _SEVERITIES if each in unattended), None),
         mark=hashlib.blake2b(described.encode(), digest_size=4).hexdigest(),
+        blind=blind,
     )
 
 

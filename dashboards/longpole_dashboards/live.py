@@ -79,6 +79,7 @@ def make_tick(change: Change, boot: str, now_ns: int, alarm: Alarm = NO_ALARM) -
         "version": f"{boot}-{change.version}-{alarm.mark}-{now_ns // QUIET_LOOK_NS}",
         "firing": alarm.num_firing,
         "severity": alarm.severity,
+        "blind": alarm.blind,
         "as_of_ms": change.ts_ns // NS_PER_MS,
         "now_ms": now_ns // NS_PER_MS,
     }

@@ -210,8 +210,11 @@ def _build(
         raise StoreError(f"cannot open the journal: {error}") from error
     book = StoredBook(telling.store)
     runs = RunsReader(
-        reader, revisions, config.lost_after_s, joiner.list_notes, count_alerts=book.count_firing
-    )
+        reader, revisions, config.lost_after_s, joiner.list_notes,
+        # Nobody is called lost for what waits in the journal.
+        now_ns=lambda: time.time_ns() - round(pipeline.lag_s * 1e9),
+        count_alerts=book.count_firing,
+    )  # fmt: skip
     sources = AlertSources(
         runs,
         revisions,

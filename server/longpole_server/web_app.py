@@ -137,6 +137,8 @@ def _build(
         revisions,
         config.lost_after_s,
         follower.list_notes,
+        # Nobody is called lost for what cannot be known here.
+        now_ns=lambda: time.time_ns() - round((follower.away_s + follower.lag_s) * 1e9),
         count_alerts=alerts.book.count_firing,
     )
     service = GuardedService(

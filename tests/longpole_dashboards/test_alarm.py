@@ -49,9 +49,10 @@ def test_the_mark_differs_when_anything_that_is_shown_does(alerts: dict[str, Ale
         make_alarm([hang], []).mark,
         make_alarm([cared], []).mark,
         make_alarm([hang], [make_silence("run")]).mark,
+        make_alarm([], [], "nobody judges").mark,
         NO_ALARM.mark,
     }
-    assert len(marks) == 5
+    assert len(marks) == 6
     assert make_alarm([replace(hang, count=99)], []).mark == make_alarm([hang], []).mark
 
 

@@ -16,6 +16,8 @@ def test_alerts_and_passing_time_are_news_too() -> None:
     loud = make_tick(CHANGE, "aaaa", 2_000_000_000, Alarm(2, "warning", "x"))
     assert calm["version"] != loud["version"]
     assert (loud["firing"], loud["severity"]) == (2, "warning")
+    blind = make_tick(CHANGE, "aaaa", 2_000_000_000, Alarm(blind="nobody judges"))
+    assert (blind["blind"], calm["blind"]) == ("nobody judges", None)
     assert make_tick(CHANGE, "aaaa", 2_100_000_000) != calm
     assert make_tick(CHANGE, "aaaa", 2_100_000_000)["version"] == calm["version"]
     assert make_tick(CHANGE, "aaaa", 32_000_000_000)["version"] != calm["version"]

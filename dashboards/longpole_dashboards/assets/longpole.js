@@ -129,13 +129,15 @@
       const notice = `Connection to the server lost ${formatDuration(silentS)} ago. Trying again.`;
       return ["lost", asOf, notice];
     }
+    /* The server lives, and says why it does not know of everything. */
+    const blind = lastTick?.blind || "";
     const waitedS = longestWaitS();
     if (waitedS * 1000 > SLOW_AFTER_MS) {
-      return ["live", `loading for ${formatDuration(waitedS)}, ${asOf}`, ""];
+      return ["live", `loading for ${formatDuration(waitedS)}, ${asOf}`, blind];
     }
-    if (isPaused) return ["paused", `paused, ${asOf}`, ""];
-    if (asOfMs && serverNowMs() - asOfMs > QUIET_AFTER_MS) return ["quiet", `no new ${asOf}`, ""];
-    return ["live", asOf, ""];
+    if (isPaused) return ["paused", `paused, ${asOf}`, blind];
+    if (asOfMs && serverNowMs() - asOfMs > QUIET_AFTER_MS) return ["quiet", `no new ${asOf}`, blind];
+    return [blind ? "quiet" : "live", asOf, blind];
   }
 
   /* Questions that the server has not answered yet, by when they were asked. */

@@ -176,8 +176,16 @@ class Pipeline:
             num_lost_requests=self._num_lost_requests,
             num_callback_failures=self._num_callback_failures,
             num_known_elsewhere=self._num_known_elsewhere,
-            lag_s=self._measure_lag(),
+            lag_s=self.lag_s,
         )
+
+    @property
+    def lag_s(self) -> float:
+        """For how many seconds what is written next has been waiting; 0 while nothing waits."""
+        reached_ns = self._reached_ns
+        if reached_ns is None or self._journal.num_pending == 0:
+            return 0.0
+        return max(0.0, (self._clock_ns() - reached_ns) / 1e9)
 
     def start(self) -> None:
         """Start both threads. What an earlier process accepted and did not write comes first."""
@@ -235,12 +243,6 @@ class Pipeline:
         if self._thread.is_alive():
             self._thread.join()
         self._journal.close()
-
-    def _measure_lag(self) -> float:
-        reached_ns = self._reached_ns
-        if reached_ns is None or self._journal.num_pending == 0:
-            return 0.0
-        return max(0.0, (self._clock_ns() - reached_ns) / 1e9)
 
     def _receive(self, signal: Signal, body: bytes, batch_id: str | None) -> JournalEntry:
         return JournalEntry(signal, self._clock_ns(), check_batch_id(batch_id), body)

@@ -95,8 +95,8 @@ class Follower:
         """Return why nothing new can fire, as far as is known here."""
         if self._away_since_s is not None:
             return (
-                "The server that judges rules does not answer: what fires now is not known. "
-                f"({self._failure})"
+                "The server that takes data and judges rules does not answer: what is shown was"
+                f" stored before, and what fires now is not known. ({self._failure})"
             )
         return self._news.blind if self._news is not None else None
 
