@@ -2,6 +2,8 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
+from collections.abc import Sequence
+
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -11,6 +13,8 @@ from longpole_dashboards.components.panel import age
 from longpole_dashboards.formats import NS_PER_MS, NS_PER_S, Zone, format_duration, format_value
 from longpole_server.model.alert import Alert, Silence
 
+# Of those that an alert line stands for beside the newest.
+_MAX_NAMED = 3
 SEVERITY_SIGNS = {"critical": "▲", "warning": "◆", "info": "●"}
 
 
@@ -184,19 +188,37 @@ def _button(label: str, act: str, about: dict[str, str]) -> Component:
     )
 
 
-def alert_line(alert: Alert, title: str) -> Component:
-    """Return an alert in one line: for the page of its run."""
+def alert_line(alerts: Sequence[Alert], title: str) -> Component:
+    """Return alerts of one rule in one line, for the page of their run: the newest, and whom else.
+
+    Args:
+        alerts: One at least, the newest first.
+        title: Of their rule.
+    """
+    newest, rest = alerts[0], alerts[1:]
+    is_cared_for = newest.acknowledged is not None and all(each.acknowledged for each in rest)
     return html.Div(
         [
-            severity_mark(alert.severity),
+            severity_mark(newest.severity),
             html.B(title),
-            html.Span(alert.state, className=f"lp-phase lp-phase-{alert.state}"),
-            html.Span(alert.summary, className="lp-alert-words"),
+            html.Span(f"× {len(alerts)}", className="lp-dim") if rest else None,
+            html.Span(newest.state, className=f"lp-phase lp-phase-{newest.state}"),
+            html.Span([newest.summary, *_also(rest)], className="lp-alert-words"),
             html.Span(className="lp-spring"),
-            html.Span(f"✓ {alert.acknowledged.author}", className="lp-care")
-            if alert.acknowledged is not None
+            html.Span(f"✓ {newest.acknowledged.author}", className="lp-care")
+            if is_cared_for and newest.acknowledged is not None
             else None,
-            dcc.Link("details", href=alerts_address(alert.run_id), className="lp-link"),
+            dcc.Link("details", href=alerts_address(newest.run_id), className="lp-link"),
         ],
-        className=f"lp-alert-line lp-alert-{alert.severity}",
+        className=f"lp-alert-line lp-alert-{newest.severity}",
     )
+
+
+def _also(alerts: Sequence[Alert]) -> list[Component]:
+    if not alerts:
+        return []
+    names = [alert.entity.id for alert in alerts]
+    said = ", ".join(names[:_MAX_NAMED])
+    if len(names) > _MAX_NAMED:
+        said += f" and {len(names) - _MAX_NAMED} more"
+    return [html.Span(f" Also {said}.", className="lp-dim", title=", ".join(names))]

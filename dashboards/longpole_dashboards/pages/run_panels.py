@@ -37,6 +37,7 @@ from longpole_dashboards.pages.run_moments import list_syncs
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import stage_colour, stage_label
+from longpole_server.model.alert import Alert
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
 
@@ -104,9 +105,17 @@ def _alerts(reading: RunReading) -> tuple[object, ...]:
         (alert for alert in reading.alerts if alert.state != "resolved"),
         key=lambda alert: alert.state,
     )
-    lines = [alert_line(each, titles.get(each.rule, each.rule)) for each in shown[:_MAX_ALERTS]]
-    if len(shown) > _MAX_ALERTS:
-        more = f"and {len(shown) - _MAX_ALERTS} more alerts"
+    # What ails ten replicas alike is one thing to read.
+    alike: dict[tuple[str, str], list[Alert]] = {}
+    for alert in shown:
+        alike.setdefault((alert.state, alert.rule), []).append(alert)
+    groups = list(alike.values())
+    lines = [
+        alert_line(group, titles.get(group[0].rule, group[0].rule))
+        for group in groups[:_MAX_ALERTS]
+    ]
+    if len(groups) > _MAX_ALERTS:
+        more = f"and {sum(map(len, groups[_MAX_ALERTS:]))} more alerts"
         lines.append(
             html.Div(dcc.Link(more, href=alerts_address(reading.run_id), className="lp-link"))
         )

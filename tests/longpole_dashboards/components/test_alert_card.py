@@ -7,6 +7,7 @@ import pytest
 from longpole_dashboards.components.alert_card import alert_card, alert_line, severity_mark
 from longpole_dashboards.formats import Zone
 from longpole_server.model.alert import Alert, Silence
+from longpole_server.model.diagnosis import Entity
 from support.dashboard_components import find_all, words
 from support.dashboard_fake_service import FakeService
 
@@ -66,9 +67,19 @@ def test_only_what_can_be_a_length_is_drawn_as_one(alerts: dict[str, Alert], val
 
 
 def test_a_line_is_short(alerts: dict[str, Alert]) -> None:
-    said = words(alert_line(alerts["gpu.throttled"], "GPU throttled"))
+    said = words(alert_line([alerts["gpu.throttled"]], "GPU throttled"))
     assert said.startswith("◆ warning GPU throttled firing")
     assert "✓ jun" in said
+
+
+def test_what_ails_many_alike_is_one_line(alerts: dict[str, Alert]) -> None:
+    newest = replace(alerts["gpu.throttled"], acknowledged=None)
+    others = [replace(newest, entity=Entity("gpu", f"GPU-{number}")) for number in range(1, 6)]
+    said = words(alert_line([newest, *others[:2]], "GPU throttled"))
+    assert "GPU throttled × 3 firing" in said
+    assert said.count(newest.summary) == 1
+    assert "Also GPU-1, GPU-2." in said
+    assert "GPU-3 and 2 more." in words(alert_line([newest, *others], "GPU throttled"))
 
 
 def test_severities_differ_by_sign() -> None:

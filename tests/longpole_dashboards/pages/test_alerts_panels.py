@@ -87,10 +87,13 @@ def test_thousands_of_alerts_are_counted_and_the_gravest_shown() -> None:
 def test_thousands_of_alerts_of_a_run_leave_room_for_the_run() -> None:
     service = FakeService(NOW_NS)
     (one, *_) = [alert for alert in service.alerts.alerts if alert.run_id == LIVE_RUN]
-    service.alerts.alerts = [replace(one, alert_id=f"a-{number}") for number in range(5_000)]
+    service.alerts.alerts = [
+        replace(one, alert_id=f"a-{number}", rule=f"own.{number % 50}") for number in range(5_000)
+    ]
     shown = render(RUN_PANELS, service, make_view({"id": LIVE_RUN}))["run-alerts.children"]
     assert len(find_all(shown, "lp-alert-line")) == 20
-    assert "and 4980 more alerts" in words(shown)
+    assert "own.0 × 100" in words(shown)
+    assert "and 3000 more alerts" in words(shown)
 
 
 def test_the_panel_that_an_alert_leads_to_shows_what_its_rule_reads() -> None:

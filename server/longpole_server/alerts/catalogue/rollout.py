@@ -23,7 +23,7 @@ ROLLOUT_RULES: tuple[Rule, ...] = (
         ),
         summary=(
             "{entity} leaks {pool}: at rest it holds {level}, {rise} more over {points} steps "
-            "since step {since}, and is full in {left}{support}."
+            "since step {since}, and {left}{support}."
         ),
         cause="Blocks or buffers of finished or aborted requests are not given back.",
         first_look="Aborted requests around weight syncs; a restart of the engine resets the "

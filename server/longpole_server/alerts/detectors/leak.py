@@ -286,10 +286,11 @@ class KvLeak:
         words = {
             "pool": POOL_LABELS[floors.pool],
             "level": _say_level(floors, last),
-            "rise": f"{100 * rise.trend.rise:.3g} % of the pool",
+            # A line through a pool that has been full for a while leads beyond it.
+            "rise": f"{100 * min(rise.trend.rise, level):.3g} % of the pool",
             "points": str(len(rise.points)),
             "since": str(first.step),
-            "left": f"{left:.0f} steps" if left >= 1 else "the next step",
+            "left": _say_left(left),
             "support": "".join(f"; {each}" for each in support.words),
         }
         if floors.before_restart is not None and floors.restart_step is not None:
@@ -436,6 +437,12 @@ def _rise_of(floors: Floors) -> float:
 def _middle(points: Sequence[FloorPoint]) -> float:
     ratios = sorted([point.ratio for point in points])
     return ratios[len(ratios) // 2]
+
+
+def _say_left(steps: float) -> str:
+    if steps == 0:
+        return "is full"
+    return f"is full in {steps:.0f} steps" if steps >= 1.5 else "is full in the next step"
 
 
 def _say_level(floors: Floors, point: FloorPoint) -> str:

@@ -52,8 +52,14 @@ def test_a_floor_that_rises_and_goes_on():
     judgement = judge([rest_point(step, rising(step)) for step in range(1, 31)])
     assert judgement.firing
     assert judgement.words["pool"] == "KV pool"
-    assert judgement.words["left"] == "170 steps"
+    assert judgement.words["left"] == "is full in 170 steps"
     assert {each.name for each in judgement.evidence} >= {"kv/slope_low_per_step", "kv/p_value"}
+
+
+def test_a_pool_that_is_full_did_not_rise_by_more_than_all_of_it():
+    judgement = judge([rest_point(step, min(1.0, 0.035 * step)) for step in range(1, 32)])
+    assert judgement.words["left"] == "is full"
+    assert float(judgement.words["rise"].split()[0]) <= 100
 
 
 def test_ten_points_are_not_enough_in_an_engines_first_steps():
