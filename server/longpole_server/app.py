@@ -70,12 +70,14 @@ class Application:
     """An open server: what listeners serve, and the threads behind it.
 
     Attributes:
+        service: What pages and API call.
         api: Pages, API and OTLP/HTTP.
         front: The same, with OTLP/HTTP first: its requests pass by what browsers need.
         otlp_http: OTLP/HTTP alone, for the standard port.
         admission: Decides about senders.
     """
 
+    service: GuardedService
     api: FastAPI
     front: OtlpFirst
     otlp_http: Starlette
@@ -130,15 +132,15 @@ def open_application(
     config: Config,
     check_right: Callable[[], None] | None = None,
     *,
-    sets_retention: bool = True,
+    is_served: bool = True,
 ) -> Generator[Application]:
     """Open store and journal, build every part on them, and close them after use.
 
     Args:
         config: The configuration.
         check_right: Raises `StoreError` while this server may not write; None where it always may.
-        sets_retention: Whether tables keep their rows from now on as the configuration says, or go
-            on as they do.
+        is_served: False for a command that writes what waits and ends: tables keep their rows as
+            they do, and no pages are made.
 
     Raises:
         ConfigError: Settings of alert channels, or others, make no sense.
@@ -169,13 +171,15 @@ def open_application(
         )
         door = opened.enter_context(open_door(config))
         may_ask = functools.partial(may_ask_sql, door)
-        if sets_retention:
+        if is_served:
             apply_retention(store, choose_retention(config.retention))
         parts = opened.enter_context(open_store_parts(config, store, may_ask))
         if parts.session_ends is not None:
             door.access.sessions.share_ends(parts.session_ends)
         writer = SerialWriter(store.writer, check_right)
         application = _build(config, reader, writer, spool, telling, parts, door, free_text)
+        if is_served:
+            _add_pages(config, application)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -283,10 +287,8 @@ def _build(
             ),
         )
     )
-    if config.role == "all":
-        mount_pages(api, service)
-    put_before(api)
     return Application(
+        service=service,
         api=api,
         front=OtlpFirst(otlp_routes, api),
         otlp_http=Starlette(routes=list(otlp_routes)),
@@ -297,6 +299,12 @@ def _build(
         joiner=joiner,
         alert_desk=alert_desk,
     )
+
+
+def _add_pages(config: Config, application: Application) -> None:
+    if config.role == "all":
+        mount_pages(application.api, application.service)
+    put_before(application.api)
 
 
 def _read_own(pipeline: Pipeline, data_dir: Path) -> OwnReading:

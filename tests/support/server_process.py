@@ -1,6 +1,7 @@
 """The real server in its own process, on free ports."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,6 +13,9 @@ from typing import Any
 import httpx
 
 from support.agent_waiting import wait_until
+
+# Only a server that never gets there takes so long.
+_ANSWER_S = 300.0
 
 
 class ServerProcess:
@@ -42,7 +46,9 @@ class ServerProcess:
             "--ports-file", str(self._ports_file), *arguments,
             environment=environment, log=self._log,
         )  # fmt: skip
-        wait_until(lambda: self._ports_file.exists() or self.process.poll() is not None)
+        # How long it takes says nothing on a machine that is busy with other tests: it listens or
+        # ends, and only its test has a limit of time.
+        wait_until(lambda: self._ports_file.exists() or self.process.poll() is not None, math.inf)
         if self.process.poll() is not None:
             raise AssertionError(self.log)
         self.ports: dict[str, int] = json.loads(self._ports_file.read_text())
@@ -78,7 +84,7 @@ class ServerProcess:
             newest[:] = [answer.json()]
             return answer.status_code == 200 and condition(newest[0])
 
-        wait_until(holds)
+        wait_until(holds, _ANSWER_S)
         return newest[0]
 
     def interrupt(self) -> int:

@@ -20,7 +20,7 @@ from longpole_server.auth.entries import (
 )
 from longpole_server.auth.passwords import hash_password
 from longpole_server.auth.tokens import hash_token, make_token
-from longpole_server.cli.serving import describe
+from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, read_config
 from longpole_server.errors import ConfigError
 

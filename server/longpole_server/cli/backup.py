@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longpole import __version__
-from longpole_server.app import open_application
-from longpole_server.cli.serving import describe
+from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, read_config_and_word
 from longpole_server.data_dir import make_data_dir
 from longpole_server.errors import ConfigError, ServerError, StoreError
@@ -108,8 +107,11 @@ def _explain(error: OSError) -> str:
 
 def _write_what_waits(config: Config, patience_s: float) -> bool:
     """Write what is acknowledged and not stored, after a kill; return whether all of it is."""
+    # Slow to load, and nothing that a restore, which knows this module, has to wait for.
+    from longpole_server.app import open_application
+
     # This command is not told how long the server keeps its rows, and lets none go.
-    with open_application(config, sets_retention=False) as application:
+    with open_application(config, is_served=False) as application:
         application.closer.start()
         application.pipeline.start()
         waiting = sys.maxsize

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from longpole_server.cli.serving import describe
+from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, is_of_store, read_config
 from longpole_server.errors import ConfigError, ServerError
 from longpole_server.store import open_store

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from longpole_server.cli.backup import BESIDE, FILES_BESIDE, FORMAT, MANIFEST
-from longpole_server.cli.serving import describe
+from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, read_config_and_word
 from longpole_server.errors import ConfigError, ServerError, StoreError
 from longpole_server.store.backup import is_half_restored, read_backup, restoring

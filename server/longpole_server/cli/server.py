@@ -5,7 +5,8 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 
-from longpole_server.cli.serving import describe, run_server
+from longpole_server.cli.complaints import describe
+from longpole_server.cli.serving import run_server
 from longpole_server.config import Config, read_config
 from longpole_server.errors import ConfigError
 

@@ -25,6 +25,7 @@ from longpole.log_lines import set_up_logging
 from longpole.output import announce
 from longpole.patience import PatientHttpProtocol, raise_file_limit
 from longpole_server.app import Application, open_application
+from longpole_server.cli.complaints import describe
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
 from longpole_server.cli.tls import Certificate, read_certificate
 from longpole_server.config import Config, is_loopback
@@ -94,11 +95,6 @@ def _leave_stuck_queries(status: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
-
-
-def describe(error: ServerError) -> str:
-    """Return an error in one line."""
-    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 async def _serve(

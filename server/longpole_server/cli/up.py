@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from longpole.output import announce
 from longpole_server.cli.children import Child, supervise
-from longpole_server.cli.serving import Companions, describe, run_server
+from longpole_server.cli.complaints import describe
+from longpole_server.cli.serving import Companions, run_server
 from longpole_server.config import UpConfig, read_config
 from longpole_server.errors import ConfigError
 
