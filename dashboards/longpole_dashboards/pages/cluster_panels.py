@@ -63,14 +63,16 @@ def _stats(reading: ClusterReading) -> tuple[object, ...]:
     if not nodes:
         return ([],)
     count = {name: sum(gpu.condition == name for gpu in gpus) for name in CONDITIONS}
-    held = [gpu for gpu in gpus if gpu.state.now.run_id is not None]
+    # What a silent one said last is no news of what it does now.
+    heard = [gpu for gpu in gpus if gpu.condition != "silent"]
+    held = [gpu for gpu in heard if gpu.state.now.run_id is not None]
     runs = {gpu.state.now.run_id for gpu in held}
     used = [
         gpu.state.minute.utilization_ratio
         for gpu in held
         if gpu.state.minute is not None and gpu.state.minute.utilization_ratio is not None
     ]
-    power = [g.state.now.power_watts for g in gpus if g.state.now.power_watts is not None]
+    power = [g.state.now.power_watts for g in heard if g.state.now.power_watts is not None]
     silent = [node.host for node in reading.silent_nodes]
     hosts = {gpu.state.now.host for gpu in gpus}
     models = sorted({gpu.state.now.model.removeprefix("NVIDIA ") for gpu in gpus})
@@ -110,11 +112,15 @@ def _stats(reading: ClusterReading) -> tuple[object, ...]:
         Stat(
             "Power",
             f"{sum(power) / 1000:.1f}" if power else "–",
-            "of all GPUs now" if power else "not reported",
+            _of_whom(len(power), len(gpus)) if power else "not reported",
             "kW" if power else "",
         ),
     ]
     return ([stat(each) for each in shown],)
+
+
+def _of_whom(num_known: int, num_all: int) -> str:
+    return "of all GPUs now" if num_known == num_all else f"of {num_known} of {num_all} GPUs"
 
 
 def _plural(count: int, word: str) -> str:
