@@ -14,6 +14,7 @@ from multiprocessing.context import SpawnProcess
 import longpole
 from longpole.conventions import attributes as names
 from longpole_sim.engine_report import INTERVAL_S, EngineReporter
+from longpole_sim.engine_requests import RequestReporter
 from longpole_sim.engine_series import EngineMeter
 from longpole_sim.nodes import NodeAddress
 from longpole_sim.plan import TrajectoryPlan
@@ -131,7 +132,11 @@ def run_rollout_worker(
     )
     connection.send(Ready())
     try:
-        _report(connection, _make_reporter(identity, address, role))
+        _report(
+            connection,
+            _make_reporter(identity, address, role),
+            _make_request_reporter(identity, address, role),
+        )
     except EOFError:
         # The trainer died; a worker whose GPU group is gone dies with it.
         os._exit(1)
@@ -140,24 +145,50 @@ def run_rollout_worker(
 
 def _make_reporter(identity: RunIdentity, address: NodeAddress, role: str) -> EngineReporter:
     run = identity.run
-    replicas = [replica for replica in run.cluster.replicas if replica.node == address.node]
-    resource: dict[str, str | int] = {
+    resource = _describe_engine(identity, address, role, f"rollout-{address.node}")
+    meters = {
+        replica.name: EngineMeter(run.scenario, replica)
+        for replica in run.cluster.replicas
+        if replica.node == address.node
+    }
+    return EngineReporter(address.endpoint, resource, meters, time.time_ns())
+
+
+def _make_request_reporter(
+    identity: RunIdentity, address: NodeAddress, role: str
+) -> RequestReporter:
+    cluster = identity.run.cluster
+    resources = {
+        replica.name: {
+            **_describe_engine(identity, address, role, replica.name),
+            names.GPU_IDS: [cluster.gpu_uuid(gpu) for gpu in replica.gpus],
+        }
+        for replica in cluster.replicas
+        if replica.node == address.node
+    }
+    return RequestReporter(address.endpoint, resources, identity.run.speed)
+
+
+def _describe_engine(
+    identity: RunIdentity, address: NodeAddress, role: str, instance: str
+) -> dict[str, str | int]:
+    return {
         names.RUN_ID: identity.run_id,
         names.RUN_ATTEMPT: identity.attempt,
         names.PROJECT: identity.project,
         names.SYSTEM: SYSTEM,
         names.ROLE: role,
         names.SERVICE_NAME: "vllm",
-        names.SERVICE_INSTANCE_ID: f"rollout-{address.node}",
+        names.SERVICE_INSTANCE_ID: instance,
         names.HOST_NAME: address.host,
         names.PROCESS_PID: os.getpid(),
     }
-    meters = {replica.name: EngineMeter(run.scenario, replica) for replica in replicas}
-    return EngineReporter(address.endpoint, resource, meters, time.time_ns())
 
 
-def _report(connection: Connection, engines: EngineReporter) -> None:
+def _report(connection: Connection, engines: EngineReporter, requests: RequestReporter) -> None:
     """Report every trajectory when it ends, and the engines every second, until told to stop.
+
+    Requests of the engines go with their numbers, and once more at the end.
 
     Raises:
         EOFError: The trainer is gone.
@@ -173,6 +204,7 @@ def _report(connection: Connection, engines: EngineReporter) -> None:
         if connection.poll(max(0.0, wait_s)):
             message = connection.recv()
             if isinstance(message, Stop):
+                requests.send()
                 return
             if isinstance(message, Prepare):
                 prepared = message
@@ -183,9 +215,12 @@ def _report(connection: Connection, engines: EngineReporter) -> None:
             continue
         now_ns = time.time_ns()
         while due and origin_ns + due[-1].end_s * 1e9 <= now_ns:
-            report_trajectory(due.pop(), origin_ns)
+            ended = due.pop()
+            report_trajectory(ended, origin_ns)
+            requests.add(ended, origin_ns)
         if now_ns >= next_reading_ns:
             engines.send(now_ns)
+            requests.send()
             next_reading_ns = now_ns + round(INTERVAL_S * 1e9)
 
 

@@ -178,6 +178,9 @@ def _open_component(value: object) -> object:
 def fill(page: Component, group: PanelGroup[Any], answer: Rendered, version: object) -> None:
     """Put a group's answer where its callback would put it."""
     places = _find_places(page)
+    if answer.is_missing:
+        # As the browser sets it for what goes later (`tickAges`): no panel is seen meanwhile.
+        setattr(page, "data-missing", "yes")
     values = zip(group_targets(group), answer.values, strict=True)
     for (component, prop), value in values:
         if value is not no_update:

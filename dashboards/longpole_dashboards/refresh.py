@@ -83,11 +83,16 @@ class PanelGroup(Generic[R]):
 
 @dataclass(slots=True)
 class Rendered:
-    """What one refresh found: a value per output, a key per panel, and what went wrong."""
+    """What one refresh found: a value per output, a key per panel, and what went wrong.
+
+    Attributes:
+        is_missing: Whether there is nothing to show but the notice.
+    """
 
     values: list[object]
     keys: dict[str, str]
     notice: object
+    is_missing: bool = False
 
 
 def group_stores(name: str) -> list[dcc.Store]:
@@ -197,7 +202,8 @@ def render_group(
         for index, panel in enumerate(group.panels):
             _render_panel(panel, str(index), reading, view, known, rendered)
     except NotFoundError as error:
-        return Rendered([no_update] * num_outputs, {}, missing_notice(error.message, error.hint))
+        notice = missing_notice(error.message, error.hint, _find_run(reader, view))
+        return Rendered([no_update] * num_outputs, {}, notice, is_missing=True)
     except ServerError as error:
         return Rendered([no_update] * num_outputs, {}, error_notice(error.message, error.hint))
     except Exception:  # noqa: BLE001 - the page must say that it is not up to date, and try again
@@ -205,6 +211,15 @@ def render_group(
         notice = error_notice("This page could not be brought up to date.", "It tries again.")
         return Rendered([no_update] * num_outputs, {}, notice)
     return rendered
+
+
+def _find_run(reader: Reader, view: View) -> str | None:
+    """Return the run in which a step or sample was looked for."""
+    run_id = view.query.text("run")
+    try:
+        return None if run_id is None else reader.service.get_run(run_id).summary.run_id
+    except ServerError:
+        return None
 
 
 def _render_panel(

@@ -1,6 +1,7 @@
 """The dashboards in Chromium, on a pretend service whose clock the tests move."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -301,6 +302,14 @@ def test_addresses_that_lead_nowhere_say_so(
     expect(empty).to_have_count(0)
     page.get_by_role("link", name="All runs").click()
     expect(page.locator("h1")).to_have_text("Runs")
+
+
+def test_a_step_that_is_not_there_leads_to_its_run(page: Page, server: FakeServer) -> None:
+    page.goto(f"{server.address}/step?run={quote(LIVE_RUN, safe='')}")
+    expect(page.locator(".lp-empty h2").first).to_have_text("The address names no step.")
+    page.get_by_role("link", name=f"Run {LIVE_RUN}").click()
+    page.wait_for_url(re.compile(r"/run\?id="))
+    page.wait_for_selector("#run-shares .barlayer .point")
 
 
 def test_the_first_page_says_how_to_connect_a_trainer(page: Page) -> None:

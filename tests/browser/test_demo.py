@@ -150,6 +150,9 @@ def test_a_person_follows_a_live_run(
         page.goto(server.url + sample_address(RUN_ID, sample))
         page.wait_for_selector("#samplepage-lanes .barlayer .point")
         page.wait_for_selector("#samplepage-siblings td")
+        # Its engine tells of its requests.
+        halves = page.locator("#samplepage-facts div", has_text="prefill, decode")
+        expect(halves).to_contain_text(re.compile(r"s \+ "))
         photograph(page, "sample", folder)
         page.goto(server.url + compare_address(RUN_ID, RUN_ID))
         page.wait_for_selector("#compare-waterfall .barlayer .point")

@@ -106,3 +106,26 @@ def test_windows_without_steps_say_so(
 ) -> None:
     page.goto(server.address + address)
     expect(page.locator("#page")).to_contain_text(words)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("&from=6&to=9&b_from=2&b_to=5", "Both sides are of the same run, grpo-qwen3-8b-math."),
+        ("&from=4&to=9&b_from=2&b_to=5", "steps 4–5 are in both"),
+        ("&from=2&to=5&b_from=2&b_to=5", "the same steps of the same run: nothing can differ"),
+    ],
+)
+def test_a_run_against_itself_is_told_and_asked_for_once(
+    page: Page, server: FakeServer, more: str, said: str
+) -> None:
+    asked = list[str]()
+    page.on("request", lambda each: asked.append(each.url) if "_dash-update" in each.url else None)
+    address = f"{server.address}{compare_address(LIVE_RUN, LIVE_RUN)}{more}"
+    page.goto(address)
+    page.wait_for_selector("#compare-waterfall .main-svg")
+    expect(page.locator("#compare-headline")).to_contain_text(said)
+    # Were each answer another question, there would be dozens by now.
+    page.wait_for_timeout(2_000)
+    assert len(asked) <= 3
+    assert page.url == address

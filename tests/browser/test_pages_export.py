@@ -33,6 +33,10 @@ def read_csv(path: Path) -> list[list[str]]:
         ("/alerts", "alerts-history", "when", 11),
         ("/cluster", "cluster-nodes", "Node", 8),
         ("/cluster", "cluster-storage", "Table", 5),
+        ("/cluster", "cluster-paces-0-gpus", "GPU", 4),
+        ("/cluster", "cluster-paces-0-replicas", "Replica", 4),
+        (step_address(LIVE_RUN, 20), "step-paces-gpus", "GPU", 4),
+        (step_address(LIVE_RUN, 20), "step-paces-replicas", "Replica", 4),
         (step_address(LIVE_RUN, 20), "step-samples", "Sample", 101),
         ("/", "runs-grid", "Run", 7),
     ],
@@ -91,6 +95,29 @@ def test_what_a_sender_chose_is_no_formula_in_a_saved_table(
     cells = {cell for row in read_csv(saved) for cell in row}
     assert cells >= set(TEXTS.values())
     assert not cells & (set(TEXTS) - set(TEXTS.values()))
+
+
+def test_nor_is_it_in_one_of_plain_elements(page: Page, server: FakeServer, tmp_path: Path) -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20))
+    page.wait_for_selector("#step-paces-replicas td")
+    page.evaluate(
+        """(texts) => {
+          const cells = document.querySelectorAll("#step-paces-replicas td");
+          texts.forEach((text, at) => { cells[at].innerText = text; });
+          cells[texts.length].dataset.value = texts[0];
+        }""",
+        list(TEXTS),
+    )
+    with page.expect_download() as download:
+        page.locator("[data-csv='step-paces-replicas']").click()
+    saved = tmp_path / "saved.csv"
+    download.value.save_as(saved)
+    cells = [cell for row in read_csv(saved) for cell in row]
+    # Blanks at the ends of a plain cell are the page's.
+    wanted = {"'@SUM(A1)" if text.startswith("'\t") else text for text in TEXTS.values()}
+    assert set(cells) >= wanted
+    assert cells.count("'=1+1") == 2
+    assert not [cell for cell in cells if cell.startswith(("=", "@", "+"))]
 
 
 @pytest.mark.parametrize(

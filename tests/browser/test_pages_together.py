@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from longpole_dashboards.addresses import compare_address, run_address, step_address
 from support.dashboard_browser import FakeServer
-from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
+from support.dashboard_fake_service import ASYNC_RUN, BASELINE_RUN, LIVE_RUN
 
 pytestmark = pytest.mark.browser
 
@@ -68,6 +68,23 @@ def test_what_is_zoomed_on_one_chart_all_show(page: Page, server: FakeServer) ->
     page.wait_for_function(f"Math.abs({RANGE.format('run-mfu')}[0] - {first}) < 0.01")
 
 
+@pytest.mark.parametrize("chart", ["run-throughput", "run-gpus"])
+def test_a_double_click_on_a_chart_goes_back_to_live(
+    page: Page, server: FakeServer, chart: str
+) -> None:
+    open_run(page, server, "&zoom=4-9")
+    page.wait_for_function(f"Math.abs({RANGE.format('run-mfu')}[0] - 4) < 0.01")
+    place = page.locator(f"#{chart}")
+    place.scroll_into_view_if_needed()
+    box = place.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("!/zoom=|time=/.test(location.search)")
+    for each in ("run-shares", "run-mfu", "run-health"):
+        page.wait_for_function(f"{RANGE.format(each)}[0] <= 1 && {RANGE.format(each)}[1] > 19")
+    assert page.url.startswith(server.address + run_address(LIVE_RUN))
+
+
 def test_one_crosshair_stands_on_every_chart(page: Page, server: FakeServer) -> None:
     open_run(page, server)
     page.locator("#run-gpus").scroll_into_view_if_needed()
@@ -108,6 +125,22 @@ def test_gpus_of_one_node_are_a_choice_in_the_address(page: Page, server: FakeSe
     page.get_by_role("option", name="all GPUs").click()
     page.wait_for_function("!location.search.includes('only=')")
     page.wait_for_function(f"{rows}.length === 17")
+
+
+def test_gpus_of_one_role_are_a_choice_in_the_address(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + run_address(ASYNC_RUN))
+    page.wait_for_selector("#run-gpus .heatmaplayer image")
+    page.locator("#run-only").click()
+    page.get_by_role("option", name="role rollout").click()
+    page.wait_for_url(re.compile("only=role"))
+    plot = "document.querySelector('#run-gpus .js-plotly-plot')"
+    rows = f"{plot}?.data?.find(t => t.name === 'gpus')?.y"
+    # The other node trains.
+    chosen = f"{rows}?.length === 8 && {rows}.every(name => name.startsWith('node-c2'))"
+    page.wait_for_function(chosen)
+    page.goto(page.url)
+    page.wait_for_function(chosen)
+    expect(page.locator("#run-only")).to_have_value("role rollout")
 
 
 def test_samples_are_searched_and_those_of_a_replica_chosen(page: Page, server: FakeServer) -> None:

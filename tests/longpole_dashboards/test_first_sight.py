@@ -97,3 +97,12 @@ def test_a_frame_is_written_as_dash_writes_it() -> None:
 def test_what_is_no_value_of_json_is_named() -> None:
     with pytest.raises(TypeError, match="object"):
         write_json(html.Div(style={"width": object()}))
+
+
+def test_of_what_is_not_there_no_panel_is_seen_before_the_browser_looks() -> None:
+    page = make_page()
+    fill(page, GROUP, Rendered([no_update, no_update], {}, "no such step"), "v1")
+    assert b"data-missing" not in write_json(page)
+    missing = Rendered([no_update, no_update], {}, "no such step", is_missing=True)
+    fill(page, GROUP, missing, "v1")
+    assert b'"data-missing":"yes"' in write_json(page)

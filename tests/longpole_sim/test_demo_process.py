@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +82,7 @@ def test_a_run_arrives_as_planned(server: FakeServer, tmp_path: Path) -> None:
     check_against_plan(server)
     check_gpus(server)
     check_engines(server)
+    check_requests(server)
 
 
 def check_against_plan(server: FakeServer) -> None:
@@ -122,6 +124,23 @@ def check_engines(server: FakeServer) -> None:
     replicas = {point.attributes[names.SERVICE_INSTANCE_ID] for point in readings}
     assert replicas == {replica.name for replica in CLUSTER.replicas}
     assert {point.resource[names.RUN_ID] for point in readings} == {RUN_ID}
+
+
+def check_requests(server: FakeServer) -> None:
+    """Engines tell of every turn, with the halves of its time and the GPUs of their replica."""
+    plans = plan_run(make_run("long_tail", 3, cluster=CLUSTER, speed=5.0), 2)
+    turns = {item.trajectory_id: item.turns for plan in plans for item in plan.trajectories}
+    requests = server.received.named("llm_request")
+    assert Counter(span.attributes[names.REQUEST_ID] for span in requests) == turns
+    gpus = {
+        replica.name: tuple(CLUSTER.gpu_uuid(gpu) for gpu in replica.gpus)
+        for replica in CLUSTER.replicas
+    }
+    for span in requests:
+        assert span.resource[names.GPU_IDS] == gpus[str(span.resource[names.SERVICE_INSTANCE_ID])]
+        first_s = span.attributes["gen_ai.latency.time_to_first_token"]
+        assert isinstance(first_s, float)
+        assert 0 <= first_s * 1e9 < span.end_ns - span.start_ns
 
 
 def check_gpus(server: FakeServer) -> None:

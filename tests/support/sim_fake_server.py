@@ -99,9 +99,10 @@ def _make_handler(received: Received) -> type[BaseHTTPRequestHandler]:
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
             if self.headers.get("content-type") == "application/json":
-                # Engines' metrics are the only ones that come as JSON.
-                request = json_format.Parse(body, ExportMetricsServiceRequest())
-                body = request.SerializeToString()
+                # As engines send it.
+                is_spans = self.path == "/v1/traces"
+                kind = ExportTraceServiceRequest if is_spans else ExportMetricsServiceRequest
+                body = json_format.Parse(body, kind()).SerializeToString()
             _DECODERS[self.path](received, body)
             self._answer(b"")
 

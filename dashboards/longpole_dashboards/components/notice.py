@@ -5,7 +5,10 @@
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from longpole_dashboards.addresses import RUNS_PATH
+from longpole_dashboards.addresses import RUNS_PATH, run_address
+
+# Of what stands in the place of what nobody reported.
+ABSENT_CLASS = "lp-absent"
 
 
 def error_notice(message: str, hint: str = "") -> Component:
@@ -17,13 +20,24 @@ def error_notice(message: str, hint: str = "") -> Component:
     )
 
 
-def missing_notice(message: str, hint: str = "") -> Component:
-    """Return what a page shows instead of its panels when its subject does not exist."""
-    link = dcc.Link("All runs", href=RUNS_PATH, className="lp-link")
+def missing_notice(message: str, hint: str = "", run_id: str | None = None) -> Component:
+    """Return what a page shows instead of its panels when its subject does not exist.
+
+    Args:
+        message: What is not there.
+        hint: What to do about it.
+        run_id: The run in which it was looked for, if that is there.
+    """
+    links = [dcc.Link("All runs", href=RUNS_PATH, className="lp-link")]
+    if run_id is not None:
+        link = dcc.Link(f"Run {run_id}", href=run_address(run_id), className="lp-link")
+        links.insert(0, link)
     # Which route lists what there is helps programs; people have the link.
     advice = html.P(hint) if hint and "/api/" not in hint else ""
     return html.Div(
-        empty_state(message[:1].upper() + message[1:], advice, html.P(link)),
+        empty_state(
+            message[:1].upper() + message[1:], advice, html.P(links, className="lp-empty-links")
+        ),
         className="lp-notice-missing",
         role="alert",
     )
@@ -36,4 +50,4 @@ def empty_state(title: str, *lines: Component | str) -> Component:
 
 def absent(text: str) -> Component:
     """Return the words for a value that nobody reported."""
-    return html.Div(text, className="lp-absent")
+    return html.Div(text, className=ABSENT_CLASS)

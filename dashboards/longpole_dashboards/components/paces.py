@@ -8,7 +8,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import gpu_address
-from longpole_dashboards.components.notice import absent
+from longpole_dashboards.components.export import csv_button
+from longpole_dashboards.components.notice import ABSENT_CLASS, absent
 from longpole_dashboards.components.table import Cell, Column, Row, share_bar, table
 from longpole_dashboards.formats import ABSENT, format_ratio, format_whole
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
@@ -66,6 +67,23 @@ def gpu_paces(scores: Sequence[GpuScore], max_rows: int, least_rows: int = 3) ->
     columns = (*_GPU_COLUMNS, _SLOW_IN) if is_several else _GPU_COLUMNS
     rest = _count_rest(known[num_shown:], len(scores) - len(known))
     return html.Div([table(columns, [_gpu_row(score) for score in shown]), rest])
+
+
+def titled_table(title: str, content: Component, place_id: str, name: str) -> list[Component]:
+    """Return a table of paces below its title, with the way to save it.
+
+    Args:
+        title: What the table is of.
+        content: What `gpu_paces` or `replica_paces` returned.
+        place_id: Id of the table's place, unique on its page.
+        name: Of the saved file, without its ending.
+    """
+    is_table = getattr(content, "className", None) != ABSENT_CLASS
+    button = csv_button(place_id, name) if is_table else None
+    head = html.Div(
+        [html.Span(title, className="lp-paces-title"), button], className="lp-paces-head"
+    )
+    return [head, html.Div(content, id=place_id)]
 
 
 def _is_odd(score: GpuScore) -> bool:

@@ -12,7 +12,7 @@ from dash.development.base_component import Component
 from longpole_dashboards.addresses import CLUSTER_PATH, cluster_address, run_address
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.components.paces import gpu_paces, replica_paces
+from longpole_dashboards.components.paces import gpu_paces, replica_paces, titled_table
 from longpole_dashboards.components.panel import fit_height, graph, panel
 from longpole_dashboards.figures.gpu_series import gpu_series
 from longpole_dashboards.figures.template import message_figure
@@ -139,10 +139,15 @@ def processes_panel() -> Component:
 def _paces(reading: HardwareReading) -> tuple[object, ...]:
     if not reading.runs:
         return (absent("No run goes on: paces are compared within a run."),)
-    return ([_pace(run, reading.paces[run.run_id], reading.node) for run in reading.runs],)
+    return (
+        [
+            _pace(at, run, reading.paces[run.run_id], reading.node)
+            for at, run in enumerate(reading.runs)
+        ],
+    )
 
 
-def _pace(run: RunSummary, found: RunStragglers, node: str | None) -> Component:
+def _pace(at: int, run: RunSummary, found: RunStragglers, node: str | None) -> Component:
     gpus = [gpu for gpu in found.gpus if node is None or gpu.host == node]
     title = html.Div(
         [
@@ -161,8 +166,22 @@ def _pace(run: RunSummary, found: RunStragglers, node: str | None) -> Component:
         return html.Div([title, absent(words) if words else None])
     tables = html.Div(
         [
-            html.Div(gpu_paces(gpus, _SHOWN_GPUS)),
-            html.Div(replica_paces(found.replicas, _SHOWN_REPLICAS)),
+            html.Div(
+                titled_table(
+                    "GPUs",
+                    gpu_paces(gpus, _SHOWN_GPUS),
+                    f"cluster-paces-{at}-gpus",
+                    f"stragglers of {run.name} gpus",
+                )
+            ),
+            html.Div(
+                titled_table(
+                    "Replicas",
+                    replica_paces(found.replicas, _SHOWN_REPLICAS),
+                    f"cluster-paces-{at}-replicas",
+                    f"stragglers of {run.name} replicas",
+                )
+            ),
         ],
         className="lp-paces-pair",
     )

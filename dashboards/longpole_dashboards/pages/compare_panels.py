@@ -167,12 +167,30 @@ def _headline(reading: CompareReading) -> tuple[object, ...]:
             html.Div("what changed", className="lp-overline"),
             html.H2(_change_words(change), className="lp-verdict-title"),
             html.P(_parts_words(change), className="lp-verdict-summary"),
+            *[html.P(words, className="lp-dim") for words in _same_run_words(found)],
             *[html.P(remark, className="lp-absent") for remark in change.remarks],
         ],
         className="lp-panel lp-verdict",
         style={"--family": _change_colour(reading, change)},
     )
     return body, {}
+
+
+def _same_run_words(found: Comparison) -> list[str]:
+    """Say so where both sides are of one run, and which steps are in both."""
+    before, after = found.before, found.after
+    if before.run_id != after.run_id:
+        return []
+    bounds = (before.first_step, before.last_step, after.first_step, after.last_step)
+    if None in bounds:
+        return [f"Both sides are of the same run, {after.run_name}."]
+    first = max(before.first_step or 0, after.first_step or 0)
+    last = min(before.last_step or 0, after.last_step or 0)
+    if bounds[:2] == bounds[2:]:
+        words = "Both sides are the same steps of the same run: nothing can differ."
+        return [f"{words} Choose another run, or other steps of this one."]
+    words = f"Both sides are of the same run, {after.run_name}"
+    return [f"{words}; steps {first}–{last} are in both." if first <= last else f"{words}."]
 
 
 def _change_words(change: Decomposition) -> str:

@@ -16,7 +16,7 @@ from longpole_dashboards.components.energy import (
 )
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import absent
-from longpole_dashboards.components.paces import gpu_paces, replica_paces
+from longpole_dashboards.components.paces import gpu_paces, replica_paces, titled_table
 from longpole_dashboards.components.panel import panel
 from longpole_dashboards.formats import format_energy
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
@@ -56,10 +56,18 @@ def _paces(reading: StepReading) -> tuple[object, ...]:
     found = reading.detail.stragglers
     return (
         [
-            html.Span("GPUs, by their clock at work", className="lp-paces-title"),
-            gpu_paces(found.gpus, _SHOWN_GPUS),
-            html.Span("Replicas, by their seconds a token", className="lp-paces-title"),
-            replica_paces(found.replicas, _SHOWN_REPLICAS),
+            *titled_table(
+                "GPUs, by their clock at work",
+                gpu_paces(found.gpus, _SHOWN_GPUS),
+                "step-paces-gpus",
+                f"stragglers of step {reading.number} gpus",
+            ),
+            *titled_table(
+                "Replicas, by their seconds a token",
+                replica_paces(found.replicas, _SHOWN_REPLICAS),
+                "step-paces-replicas",
+                f"stragglers of step {reading.number} replicas",
+            ),
         ],
     )
 

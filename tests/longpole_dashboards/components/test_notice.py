@@ -16,3 +16,9 @@ def test_what_is_missing_is_said_in_a_sentence_without_routes_for_programs() -> 
     assert said.startswith("No run 'x'")
     assert "/api/" not in said
     assert "Choose one" in words(missing_notice("The address names no step.", "Choose one."))
+
+
+def test_what_is_missing_in_a_run_leads_to_that_run() -> None:
+    notice = missing_notice("No step.", run_id="a/b")
+    assert "Run a/b" in words(notice)
+    assert "/run?id=a%2Fb" in str(notice)
