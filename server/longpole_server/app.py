@@ -313,10 +313,9 @@ def _read_own(pipeline: Pipeline, data_dir: Path) -> OwnReading:
     try:
         disk = shutil.disk_usage(data_dir)
     except OSError:
-        return OwnReading(ingest.num_pending, dropped)
-    return OwnReading(
-        ingest.num_pending, dropped, disk.used / max(1, disk.used + disk.free), disk.free
-    )
+        return OwnReading(ingest.num_pending, dropped, lag_s=ingest.lag_s)
+    used_ratio = disk.used / max(1, disk.used + disk.free)
+    return OwnReading(ingest.num_pending, dropped, used_ratio, disk.free, ingest.lag_s)
 
 
 def _open_journal(config: Config) -> Spool:

@@ -259,6 +259,7 @@ class OwnState:
         dropped_window_s: How long those minutes are.
         disk_used_ratio: Of the data directory's file system, None when unknown.
         disk_free_bytes: The same, free.
+        lag_s: For how long what is stored next has been waiting.
     """
 
     up_s: float
@@ -267,6 +268,7 @@ class OwnState:
     dropped_window_s: float
     disk_used_ratio: float | None = None
     disk_free_bytes: int | None = None
+    lag_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

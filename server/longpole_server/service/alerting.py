@@ -42,12 +42,17 @@ _Failed = TypeVar("_Failed", int, None)
 
 @dataclass(frozen=True, slots=True)
 class OwnReading:
-    """The server's own figures, totals since its start."""
+    """The server's own figures, totals since its start.
+
+    Attributes:
+        lag_s: For how long what is stored next has been waiting.
+    """
 
     num_pending: int
     num_dropped_total: int
     disk_used_ratio: float | None = None
     disk_free_bytes: int | None = None
+    lag_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +265,9 @@ class AlertEvaluator:
             return 0
         # First what needs no database: it may be what is wrong.
         num_events = self._judge_server(own)
-        now_ns = self._now_ns()
+        # Runs and nodes are judged as of the time of which the store knows: what still waits to be
+        # stored makes nobody silent.
+        now_ns = self._now_ns() - round(own.lag_s * 1e9)
         known = self._runs.list_summaries()
         self._book.end_unknown_runs({run.run_id for run in known})
         summaries = [
@@ -276,7 +283,7 @@ class AlertEvaluator:
             # What cannot be judged of one run must not keep the others from it.
             if run.state in _ALIVE and hardware is not None:
                 num_events += self._guard(
-                    lambda run=run, seen=hardware: self._judge_alive(run, seen, own)
+                    lambda run=run, seen=hardware: self._judge_alive(run, seen, own, now_ns)
                 )
             elif self._book.has_open(run.run_id) or now_ns - run.last_seen_ns < LATE_NS:
                 num_events += self._guard(lambda run=run: self._judge_over(run, now_ns))
@@ -294,10 +301,12 @@ class AlertEvaluator:
             self._heard[host] = (newest_ns, now_ns) if is_news or known is None else known
 
     def _judge_server(self, own: OwnState) -> int:
-        history = History(self._now(), own=own)
+        history = History(self._at(self._now_ns()), own=own)
         return len(self._book.evaluate(history, "time"))
 
-    def _judge_alive(self, summary: RunSummary, hardware: Hardware, own: OwnState) -> int:
+    def _judge_alive(
+        self, summary: RunSummary, hardware: Hardware, own: OwnState, now_ns: int
+    ) -> int:
         points = self._histories.list_steps(summary.run_id, summary.attempt).points
         run = self._histories.describe_run(summary, points)
         gpus = self._histories.list_gpus(summary.run_id, summary.attempt, hardware)
@@ -305,13 +314,13 @@ class AlertEvaluator:
             replace(host, heard_ns=self._heard[host.host][1])
             for host in self._histories.list_hosts(summary.run_id, summary.attempt, gpus, hardware)
         ]
-        history = History(self._now(), run, points, gpus, hosts, own)
+        history = History(self._at(now_ns), run, points, gpus, hosts, own)
         return len(self._book.evaluate(history, "time"))
 
     def _judge_over(self, summary: RunSummary, now_ns: int) -> int:
         points = self._histories.list_steps(summary.run_id, summary.attempt).points
         run = self._histories.describe_run(summary, points)
-        history = History(self._now(), run, points)
+        history = History(self._at(now_ns), run, points)
         silent_ns = now_ns - summary.last_seen_ns
         num_events = 0
         if silent_ns < LATE_NS:
@@ -320,8 +329,8 @@ class AlertEvaluator:
         self._book.end_run(history, f"the run is {summary.state}", keep)
         return num_events + 1
 
-    def _now(self) -> Moment:
-        return Moment(self._now_ns(), self._book.next_decided_ns())
+    def _at(self, ts_ns: int) -> Moment:
+        return Moment(ts_ns, self._book.next_decided_ns())
 
     def _measure_own(self) -> OwnState:
         reading, now_s = self._read_own(), self._now_s()
@@ -335,4 +344,5 @@ class AlertEvaluator:
             dropped_window_s=_DROPPED_WINDOW_S,
             disk_used_ratio=reading.disk_used_ratio,
             disk_free_bytes=reading.disk_free_bytes,
+            lag_s=reading.lag_s,
         )

@@ -282,7 +282,13 @@ def build_evaluator(
     histories: type[HistoryReader] = HistoryReader,
 ) -> tuple[AlertEvaluator, StoredBook]:
     book = StoredBook(bench.alert_store, bench.clock.now_ns, rules)
-    runs = RunsReader(bench.reader, bench.revisions, LOST_AFTER_S, lambda _: (), bench.clock.now_ns)
+    runs = RunsReader(
+        bench.reader,
+        bench.revisions,
+        LOST_AFTER_S,
+        lambda _: (),
+        lambda: bench.clock.now_ns() - round(read_own().lag_s * 1e9),
+    )
     evaluator = AlertEvaluator(
         book,
         histories(bench.reader, bench.alert_store.reader, runs),
@@ -306,6 +312,29 @@ def test_nothing_is_called_silent_right_after_a_start(bench: ServiceBench, run_i
     bench.clock.seconds += 61.0
     evaluator.process()
     assert book.has_open(run_id)
+
+
+def test_what_waits_to_be_stored_makes_neither_nodes_silent_nor_runs_stalled(
+    bench: ServiceBench, run_id: str
+):
+    run = RunScript(run_id)
+    bench.write(run.start())
+    train(bench, run, [0.1])
+    begun_s = bench.clock.seconds
+    is_behind = True
+
+    def read_own() -> OwnReading:
+        lag_s = bench.clock.seconds - begun_s if is_behind else 0.0
+        return OwnReading(20, 0, lag_s=lag_s)
+
+    evaluator, book = build_evaluator(bench, read_own)
+    for _ in range(30):
+        evaluator.process()
+        bench.clock.seconds += 30.0
+    assert not book.has_open(run_id)
+    is_behind = False
+    evaluator.process()
+    assert book.has_open(run_id), "nothing waits any more, and nothing came"
 
 
 def test_a_server_that_refuses_data_says_so(bench: ServiceBench):
