@@ -49,7 +49,7 @@ check: install $(VENV)/.deploy ## format, lint, types and import contracts; chan
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 
 pictures: install ## take the documentation's pictures anew, of every page in both themes
 	LONGPOLE_SCREENSHOTS=1 $(BIN)/pytest tests/browser/test_demo.py
