@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 PORT ?= 8470
 # The real trainers that are tested, each in an environment of its own.
 TRAINERS ?= loggers trl verl vllm
+# Half again as many as two cores: tests of whole programs wait a third of their time.
+TEST_WORKERS ?= 3
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
@@ -36,7 +38,7 @@ test: install $(VENV)/.deploy ## everything the tests need, then all tests and c
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
 	@# In the order of folders: browsers and whole servers come first, so that no worker is left with one of them alone.
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 15
+	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 15
 
 search: install ## the property tests on examples drawn anew
 	$(BIN)/pytest -m hypothesis --hypothesis-profile search --numprocesses auto --maxprocesses 4

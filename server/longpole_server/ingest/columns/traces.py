@@ -43,7 +43,11 @@ _NO_TEXT = FreeText(rules=())
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read of a batch before anything was decided."""
+    """What was read of a batch before anything was decided.
+
+    Attributes:
+        asked: Numbers of the spans that are requests to engines, ascending.
+    """
 
     spans: SpanColumns
     senders: Sequence[Sender]
@@ -51,6 +55,7 @@ class _Read:
     windows: dict[int, tuple[SpanKind, SpanFact]]
     raw: RowBlock
     samples: Samples
+    asked: Ints
     requests: Sequence[EngineRequest]
     num_refused: int
 
@@ -146,6 +151,7 @@ class TraceColumnReader:
             windows,
             RowBlock("raw_spans", raw, raw.num_rows),
             samples,
+            asked,
             read_requests(spans, asked) if len(asked) else (),
             num_refused,
         )
@@ -166,7 +172,10 @@ class TraceColumnReader:
         """Decide which attempt a group belongs to, and add its windows."""
         sender = read.senders[number]
         kinds = read.meaning.kinds[group.first : group.last]
-        if sender.is_agent or not (kinds != NO_KIND).any():
+        if sender.is_agent:
+            return None
+        if not (kinds != NO_KIND).any():
+            self._see_engine(read, number, group, received_ns, into)
             return None
         windows = (
             [
@@ -192,6 +201,18 @@ class TraceColumnReader:
                 self._placer.add(kind, fact, attempt, sender, into)
                 self._links.note_window(kind, fact, attempt, into)
         return attempt
+
+    def _see_engine(
+        self, read: _Read, number: int, group: SpanGroup, received_ns: int, into: Records
+    ) -> None:
+        """Say that an engine takes part which tells of nothing but its requests."""
+        sender = read.senders[number]
+        first, last = np.searchsorted(read.asked, (group.first, group.last))
+        if first < last and sender.names_run:
+            ends_ns = read.spans.end_ns[read.asked[first:last]]
+            moments = _find_moments((), ends_ns, received_ns)
+            attempt = self._book.place(sender, moments)
+            self._announcer.see_process(attempt, sender, group.scope, moments, into)
 
 
 def _find_moments(

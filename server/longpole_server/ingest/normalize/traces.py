@@ -30,12 +30,17 @@ from longpole_server.model.records import UNKNOWN_STEP, Records
 
 @dataclass(slots=True)
 class _Found:
-    """Spans of one sender that mean something, before it is known in which attempt."""
+    """Spans of one sender that mean something, before it is known in which attempt.
+
+    Attributes:
+        answered_ns: Ends of an engine's requests.
+    """
 
     stages: list[tuple[SpanKind, SpanFact]] = field(default_factory=list[tuple[SpanKind, SpanFact]])
     trajectories: list[SpanFact] = field(default_factory=list[SpanFact])
     parts: list[SpanFact] = field(default_factory=list[SpanFact])
     monitored: list[SpanFact] = field(default_factory=list[SpanFact])
+    answered_ns: list[int] = field(default_factory=list[int])
     scope: str = ""
 
     def add(self, kind: SpanKind, fact: SpanFact) -> None:
@@ -123,7 +128,10 @@ class TraceReader:
         for fact in found.monitored:
             with self.guard:
                 self._monitors.add(fact, sender, received_ns, into)
-        if sender.is_agent or not (found.stages or found.trajectories or found.parts):
+        if sender.is_agent:
+            return
+        if not found.size:
+            self._see_engine(found, sender, received_ns, into)
             return
         member = self._jobs.resolve(sender)
         if member is None:
@@ -132,6 +140,13 @@ class TraceReader:
             )
         else:
             self._add_found(found, member, received_ns, joining, into)
+
+    def _see_engine(self, found: _Found, sender: Sender, received_ns: int, into: Records) -> None:
+        """Say that an engine takes part which tells of nothing but its requests."""
+        if found.answered_ns and sender.names_run:
+            moments = Moments.collect(received_ns, found.answered_ns)
+            attempt = self._book.place(sender, moments)
+            self._announcer.see_process(attempt, sender, found.scope, moments, into)
 
     def _add_late(self, found: _Found, sender: Sender, received_ns: int, into: Records) -> None:
         member = self._jobs.resolve(sender)
@@ -198,6 +213,7 @@ class TraceReader:
                         continue
                     if is_engine_request(fact.raw.name, fact.values):
                         self._engines.add(read_request(fact), into)
+                        found.answered_ns.append(fact.end_ns)
                         continue
                     kind = classify_span(fact.raw.name, fact.values)
                     if kind is None:

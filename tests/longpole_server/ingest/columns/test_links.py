@@ -95,3 +95,20 @@ def test_samples_are_looked_at_while_requests_of_engines_wait() -> None:
     engine = otlp.resource(service__name="vllm")
     normalizer.normalize("traces", otlp.traces((engine, [request])), otlp.at(3), Records())
     assert not add(normalizer, CONTROLLER, sample)[0]
+
+
+def test_an_engine_of_requests_alone_takes_part_however_it_is_read() -> None:
+    engine = otlp.process(
+        role="rollout", pid=7, service__instance__id="replica-0", rl__gpu__ids=["GPU-a", "GPU-b"]
+    )
+    stranger = otlp.resource(service__name="vllm")
+    asked = [otlp.span("llm_request", 1, end_s, {"gen_ai.request.id": "t"}) for end_s in (3, 5)]
+    body = otlp.traces((stranger, asked), (engine, asked))
+    columns, single = Records(), Records()
+    assert Normalizer(min_column_bytes=0).normalize_many("traces", [(body, otlp.at(9))], columns)
+    Normalizer().normalize("traces", body, otlp.at(9), single)
+    assert columns.processes == single.processes
+    assert [(each.instance, each.gpu_ids, each.seen_ns) for each in columns.processes] == [
+        ("replica-0", ("GPU-a", "GPU-b"), otlp.at(5))
+    ]
+    assert not columns.run_starts

@@ -165,3 +165,18 @@ def test_an_engine_s_start_is_no_stage(name: str) -> None:
 )
 def test_names_without_what_is_new_in_every_span(name: str, without: str) -> None:
     assert name_without_ids(name) == without
+
+
+def test_an_engine_that_tells_of_requests_alone_takes_part_with_the_gpus_it_names() -> None:
+    engine = otlp.process(
+        role="rollout", pid=7, service__instance__id="replica-0", rl__gpu__ids=["GPU-a", "GPU-b"]
+    )
+    records = Feed().traces(engine, [request("t1")], at_s=4)
+    assert [(each.instance, each.pid, each.gpu_ids) for each in records.processes] == [
+        ("replica-0", 7, ("GPU-a", "GPU-b"))
+    ]
+    assert not records.run_starts, "requests prove no training run"
+
+
+def test_an_engine_that_names_no_run_takes_part_in_none() -> None:
+    assert not Feed().traces(ENGINE, [request("t1")], at_s=4).processes
