@@ -78,10 +78,66 @@ DOWN = """{exp_labels: {severity: critical, namespace: a}, exp_annotations: {
 def test_a_server_that_stands_by_is_not_told_of_as_down(
     tmp_path: Path, first: str, alerts: str
 ) -> None:
+    judge(tmp_path, PAIR.format(rules=RULES, first=first, alerts=alerts))
+
+
+def judge(folder: Path, cases: str) -> None:
+    """Have Prometheus judge series by the rules, where it is on this machine."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not on this machine (Debian: prometheus)")
-    file = tmp_path / "pair.yml"
-    file.write_text(PAIR.format(rules=RULES, first=first, alerts=alerts))
+    file = folder / "cases.yml"
+    file.write_text(cases)
     done = subprocess.run([promtool, "test", "rules", file], capture_output=True, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
+
+
+WEBS = """
+rule_files: [{rules}]
+tests:
+  - interval: 1m
+    input_series: [{series}]
+    alert_rule_test:
+      - {{eval_time: 30m, alertname: LongpolePagesDown, exp_alerts: [{pages}]}}
+      - {{eval_time: 30m, alertname: LongpoleWebDown, exp_alerts: [{webs}]}}
+"""
+SERIES = (
+    '{{series: \'up{{job="longpole-web", instance="{name}", namespace="a"}}\', values: "{values}"}}'
+)
+PAGES_DOWN = """{{exp_labels: {{severity: critical{more}}}, exp_annotations: {{
+  summary: No server that shows answers.,
+  description: "Nobody sees the runs. The server that takes data goes on, judges, and tells
+    channels."}}}}"""
+WEB_DOWN = """{{exp_labels: {{severity: warning, job: longpole-web, instance: {name},
+  namespace: a}},
+  exp_annotations: {{summary: The server that shows at {name} does not answer.,
+  description: "The others show. It may wait until the server that takes data has migrated the
+    tables."}}}}"""
+
+
+@pytest.mark.parametrize(
+    ("values", "pages", "webs"),
+    [
+        ([], "", ""),
+        (["1x40", "1x40"], "", ""),
+        (["1x40", "0x40"], "", ["b"]),
+        (["0x40", "0x40"], ", namespace: a", ["a", "b"]),
+        (["1x5 stale"], ", job: longpole-web", []),
+    ],
+    ids=["none", "all", "one-down", "all-down", "gone"],
+)
+def test_servers_that_show_are_told_of_when_they_do_not_answer(
+    tmp_path: Path, values: list[str], pages: str, webs: list[str]
+) -> None:
+    judge(
+        tmp_path,
+        WEBS.format(
+            rules=RULES,
+            series=", ".join(
+                SERIES.format(name=name, values=one)
+                for name, one in zip("ab", values, strict=False)
+            ),
+            pages=PAGES_DOWN.format(more=pages) if pages else "",
+            webs=", ".join(WEB_DOWN.format(name=name) for name in webs),
+        ),
+    )

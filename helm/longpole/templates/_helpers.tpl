@@ -25,6 +25,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
+{{/* Labels of pods: without versions, so that a newer chart alone restarts nothing. */}}
+{{- define "longpole.podLabels" -}}
+{{ include "longpole.selectorLabels" . }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "longpole.serviceAccountName" -}}
 {{- if .Values.serviceAccount.name -}}
 {{- .Values.serviceAccount.name -}}
@@ -124,6 +132,19 @@ capabilities:
 {{- end -}}
 {{- end -}}
 
+{{/* Environment of a trainer's pod that sends to the server itself, for the notes. */}}
+{{- define "longpole.directEnv" -}}
+env:
+  - {name: LONGPOLE_ENDPOINT, value: "{{ include "longpole.serverUrl" . }}"}
+  - {name: LONGPOLE_HOST_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+{{- with include "longpole.agentSecret" . }}
+  - {name: LONGPOLE_TOKEN, valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ include "longpole.agentTokenKey" $ | quote }}}}}  # a Secret of the pod's namespace
+{{- end }}
+{{- with .Values.agent.caSecret }}
+  - {name: OTEL_EXPORTER_OTLP_CERTIFICATE, value: /PATH/ca.crt}  # where the pod mounts the Secret {{ . }}
+{{- end }}
+{{- end -}}
+
 {{- define "longpole.publicUrl" -}}
 {{- if .Values.server.publicUrl -}}
 {{- .Values.server.publicUrl -}}
@@ -212,6 +233,15 @@ capabilities:
 {{- if and $v.agent.enabled $v.server.enabled $v.networkPolicy.enabled $v.networkPolicy.webFrom (eq $v.agent.otlp.exposure "hostNetwork") (not $v.networkPolicy.nodeCidrs) -}}
 {{- fail "networkPolicy.webFrom is set and agents are on the hosts' network: name the nodes' addresses by networkPolicy.nodeCidrs, or agents do not reach the server" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* DNS, as an egress rule: policies see the pods' ports, which is 5353 on OpenShift. */}}
+{{- define "longpole.dnsEgress" -}}
+- ports:
+    {{- range list 53 5353 }}
+    - {port: {{ . }}, protocol: UDP}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
 {{- end -}}
 
 {{/* The port of an address, or its scheme's own. */}}
