@@ -20,6 +20,7 @@ from longpole_server.auth.entries import (
 )
 from longpole_server.auth.passwords import hash_password
 from longpole_server.auth.tokens import hash_token, make_token
+from longpole_server.cli.acting import act_as_owner
 from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, read_config
 from longpole_server.errors import ConfigError
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = _make_parser().parse_args(list(arguments))
         file = _find_file(options, os.environ)
+        # In a data directory a file may be root's by mistake, the store less likely.
+        act_as_owner("access", file.parent / "store", file, file.parent)
         acts: Mapping[str, Callable[[argparse.Namespace, Path], None]] = {
             "list": _list,
             "add-user": _add_user,

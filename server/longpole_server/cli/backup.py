@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longpole import __version__
+from longpole_server.cli.acting import Caller, act_as_owner_of_data
 from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, read_config_and_word
 from longpole_server.data_dir import make_data_dir
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str]) -> int:
     """Back up. Exit status: 0 done, 1 failed, 2 bad arguments."""
     try:
         config, target = read_config_and_word(Config, "backup", "TO", arguments, os.environ)
-        rows = back_up(config, Path(target))
+        caller = act_as_owner_of_data("backup", config.data_dir)
+        rows = back_up(config, Path(target), caller=caller)
     except ConfigError as error:
         return _complain(error, 2)
     except ServerError as error:
@@ -45,11 +47,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def back_up(config: Config, target: Path, patience_s: float = _PATIENCE_S) -> Mapping[str, int]:
+def back_up(
+    config: Config, target: Path, patience_s: float = _PATIENCE_S, caller: Caller | None = None
+) -> Mapping[str, int]:
     """Write what is accepted into the store, copy it, and return its rows by table.
 
     What the store does not take, as on a full disk, is copied with the journal. The store stays
-    what it was: tables of an earlier release, and the time that rows are kept for.
+    what it was: tables of an earlier release, and the time that rows are kept for. The copy is the
+    caller's, where this process acts for one.
 
     Raises:
         ConfigError: The store is no embedded one, or there is something at the target.
@@ -79,6 +84,8 @@ def back_up(config: Config, target: Path, patience_s: float = _PATIENCE_S) -> Ma
             if (config.data_dir / name).is_file():
                 shutil.copy2(config.data_dir / name, partial / name)
         (partial / MANIFEST).write_text(json.dumps(_describe(location, rows), indent=2))
+        if caller is not None:
+            caller.take(partial)
         # Its name says that it is whole: the disk has it before, whatever happens to the power.
         os.sync()
         partial.rename(target)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from longpole_server.cli.acting import act_as_owner_of_data
 from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, is_of_store, read_config
 from longpole_server.errors import ConfigError, ServerError
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str]) -> int:
         return int(end.code or 0)
     try:
         location = locate_store(config)
+        if location.directory is not None:
+            act_as_owner_of_data("migrate", config.data_dir)
         open_store(location).close()
     except ServerError as error:
         print(f"longpole migrate: {describe(error)}", file=sys.stderr)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from longpole_server.cli.acting import act_as_owner_of_data
 from longpole_server.cli.backup import BESIDE, FILES_BESIDE, FORMAT, MANIFEST
 from longpole_server.cli.complaints import describe
 from longpole_server.config import Config, read_config_and_word
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     """Restore. Exit status: 0 done, 1 failed, 2 bad arguments."""
     try:
         config, source = read_config_and_word(Config, "restore", "FROM", arguments, os.environ)
+        act_as_owner_of_data("restore", config.data_dir)
         rows = restore(config, Path(source))
     except ConfigError as error:
         return _complain(error, 2)

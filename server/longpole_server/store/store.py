@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from longpole_server.errors import StoreError
 from longpole_server.store import migrations
 from longpole_server.store.alerts import AlertWriter
+from longpole_server.store.changeable import check_changeable, check_openable
 from longpole_server.store.client import (
     MIGRATION_TIMEOUT_S,
     READ_SETTINGS,
@@ -118,10 +119,13 @@ def open_store(config: StoreConfig) -> Store:
 
     Raises:
         StoreLockedError: Another process holds the directory.
-        StoreError: The database failed, or was written by a newer program.
+        StoreError: The database failed, or was written by a newer program, or parts of an embedded
+            one cannot be changed by this user.
     """
     lock = _lock_directory(config)
     try:
+        if config.directory is not None:
+            check_changeable(config.directory)
         connector = Connector(config, choose_settings(config))
         _prepare_schema(config, connector)
         return Store(config, connector, connector.connect(WRITE_SETTINGS), lock)
@@ -243,4 +247,5 @@ def _lock_directory(config: StoreConfig) -> DirectoryLock | None:
         config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"Cannot create the data directory: {error}.") from error
+    check_openable(config.directory)
     return DirectoryLock(config.directory)
