@@ -10,7 +10,12 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from longpole_dashboards.addresses import compare_address, sample_address, step_address
+from longpole_dashboards.addresses import (
+    compare_address,
+    run_address,
+    sample_address,
+    step_address,
+)
 from support.dashboard_browser import FakeServer, open_page
 from support.dashboard_fake_service import BASELINE_RUN, LIVE_RUN
 
@@ -139,6 +144,44 @@ def test_charts_are_saved_as_svg(
     text = saved.read_text()
     assert text.startswith("<svg")
     assert "rgb(18, 21, 27)" in text
+
+
+# What a panel with a chart must offer, as `kind: id of the chart`.
+_IMAGES = """() => [...document.querySelectorAll(".lp-panel .dash-graph")].flatMap(({ id }) =>
+  ["png", "svg"].map((kind) => [kind, id]))"""
+
+
+@pytest.mark.parametrize(
+    ("address", "drawn", "num_charts"),
+    [
+        (run_address(LIVE_RUN), "#run-energy-steps .barlayer .point", 7),
+        (step_address(LIVE_RUN, 20), "#step-timeline .heatmaplayer image", 3),
+        (SAMPLE, "#samplepage-lanes .barlayer .point", 1),
+        (COMPARISON, "#compare-waterfall .barlayer .point", 2),
+        ("/cluster", "#cluster-heat .heatmaplayer image", 3),
+    ],
+)
+def test_every_chart_is_saved_as_an_image(
+    page: Page, server: FakeServer, tmp_path: Path, address: str, drawn: str, num_charts: int
+) -> None:
+    page.goto(server.address + address)
+    page.wait_for_selector(drawn)
+    wanted: list[tuple[str, str]] = page.evaluate(_IMAGES)
+    assert len(wanted) == 2 * num_charts
+    for kind, chart in wanted:
+        button = page.locator(f"[data-{kind}='{chart}']")
+        expect(button).to_have_count(1)
+        if not button.is_visible():
+            # Nothing is shown there: no GPU was chosen.
+            continue
+        with page.expect_download() as download:
+            button.focus()
+            page.keyboard.press("Enter")
+        saved = tmp_path / f"{chart}.{kind}"
+        download.value.save_as(saved)
+        assert download.value.suggested_filename.endswith(f".{kind}")
+        start = {"png": b"\x89PNG", "svg": b"<svg"}[kind]
+        assert saved.read_bytes().startswith(start), chart
 
 
 def test_a_chart_s_own_button_saves_a_picture_that_stands_by_itself(

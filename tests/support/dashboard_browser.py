@@ -49,7 +49,7 @@ class Problems:
         page.on("request", self._on_request)
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type in ("error", "warning"):
             self.found.append(f"console: {message.text[:300]}")
 
     def _on_response(self, response: Response) -> None:

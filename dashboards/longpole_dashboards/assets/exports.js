@@ -98,10 +98,11 @@
   }
 
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-csv], [data-svg], #copy-link");
+    const button = event.target.closest("[data-csv], [data-png], [data-svg], #copy-link");
     if (!button) return;
     if (button.id === "copy-link") copyAddress(button);
     else if (button.dataset.csv) saveTable(button.dataset.csv, button.dataset.name);
+    else if (button.dataset.png) saveChart(button.dataset.png, button.dataset.name, "png");
     else saveChart(button.dataset.svg, button.dataset.name, "svg");
   });
 })();

@@ -2,10 +2,15 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
+from typing import Literal
+
 from dash import html
 from dash.development.base_component import Component
 
 from longpole_dashboards.components.attributes import attributes
+
+ImageKind = Literal["png", "svg"]
+IMAGE_KINDS: tuple[ImageKind, ...] = ("png", "svg")
 
 
 def csv_button(target_id: str, name: str) -> Component:
@@ -18,9 +23,12 @@ def csv_button(target_id: str, name: str) -> Component:
     return _button("CSV", "Save this table as CSV", data_csv=target_id, data_name=name)
 
 
-def image_button(graph_id: str, name: str) -> Component:
-    """Return a button that saves a chart as SVG; the chart's own button saves it as PNG."""
-    return _button("SVG", "Save this chart as SVG", data_svg=graph_id, data_name=name)
+def image_button(graph_id: str, name: str, kind: ImageKind) -> Component:
+    """Return a button that saves a chart as an image; `name` is that of the file."""
+    label = kind.upper()
+    return _button(
+        label, f"Save this chart as {label}", **{f"data_{kind}": graph_id, "data_name": name}
+    )
 
 
 def file_link(label: str, title: str, href: str, file_name: str) -> Component:

@@ -10,7 +10,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.components.attributes import attributes
-from longpole_dashboards.components.export import image_button
+from longpole_dashboards.components.export import IMAGE_KINDS, image_button
 from longpole_dashboards.figures.figure import Figure
 
 __all__ = [
@@ -61,7 +61,9 @@ def panel(
 ) -> Component:
     """Return a panel; `hint` is the definition behind its title, `aside` stands beside it."""
     children = [body] if isinstance(body, Component) else list(body)
-    images = [image_button(found, title) for found in _graph_ids(children)]
+    images = [
+        image_button(found, title, kind) for found in _graph_ids(children) for kind in IMAGE_KINDS
+    ]
     return html.Section(
         [
             html.Header(
@@ -84,6 +86,8 @@ def _graph_ids(children: Sequence[Any]) -> list[str]:
         nested = getattr(child, "children", None)
         if isinstance(child, dcc.Graph):
             found.append(str(getattr(child, "id", "")))
+        elif isinstance(nested, Component):
+            found += _graph_ids([nested])
         elif isinstance(nested, list):
             found += _graph_ids(cast("list[Any]", nested))
     return found

@@ -12,19 +12,27 @@ from longpole_dashboards.components.alert_card import severity_mark
 from longpole_dashboards.components.attributes import attributes
 from longpole_dashboards.components.panel import age
 from longpole_dashboards.formats import NS_PER_MS, format_duration, format_value
-from longpole_server.model.alert import RuleInput, RuleStatus
+from longpole_server.model.alert import HELD_BACK, RuleInput, RuleStatus
 
 STATE_WORDS: Mapping[str, str] = {
     "firing": "firing",
     "pending": "pending",
     "quiet": "quiet",
+    "held_back": "held back",
     "not_judgeable": "not judgeable",
 }
 
 
 def rule_state(rule: RuleStatus) -> str:
-    """Return the most telling state of what a rule saw: of one that saw nothing, not judgeable."""
-    return rule.inputs[0].state if rule.inputs else "not_judgeable"
+    """Return the most telling state of what a rule saw: of one that saw nothing, not judgeable.
+
+    `held_back` is one that is quiet everywhere because it was not judged, whatever it saw.
+    """
+    return _input_state(rule.inputs[0]) if rule.inputs else "not_judgeable"
+
+
+def _input_state(seen: RuleInput) -> str:
+    return "held_back" if seen.is_held_back else seen.state
 
 
 def rule_entry(rule: RuleStatus, names: Mapping[str, str]) -> Component:
@@ -59,8 +67,8 @@ def _why(rule: RuleStatus) -> str:
         return f"{verb} {first}" + (f" and {others} more" if others else "")
     if rule.quiet_because is None:
         return ""
-    because = rule.quiet_because.removeprefix("not judgeable: ")
-    return f"quiet because {because}" if state != "not_judgeable" else because
+    because = rule.quiet_because.removeprefix("not judgeable: ").removeprefix(HELD_BACK)
+    return f"quiet because {because}" if state == "quiet" else because
 
 
 def _about(rule: RuleStatus) -> Component:
@@ -164,10 +172,14 @@ def _input_row(seen: RuleInput, names: Mapping[str, str], has_entity: bool) -> C
     if seen.run_id is not None:
         name = names.get(seen.run_id, seen.run_id)
         run = dcc.Link(name, href=run_address(seen.run_id), className="lp-link")
-    state = seen.state.replace("_", "-")
+    state = _input_state(seen)
     return html.Tr(
         [
-            html.Td(html.Span(STATE_WORDS[seen.state], className=f"lp-phase lp-phase-{state}")),
+            html.Td(
+                html.Span(
+                    STATE_WORDS[state], className=f"lp-phase lp-phase-{state.replace('_', '-')}"
+                )
+            ),
             html.Td(run),
             *([html.Td(seen.entity.id)] if has_entity else []),
             html.Td(format_value(seen.value, seen.unit), className="lp-strong"),

@@ -39,6 +39,7 @@ _RULE_LABELS = (
     ("all", "all"),
     ("open", "firing and pending"),
     ("quiet", "quiet"),
+    ("held_back", "held back"),
     ("not_judgeable", "nothing to judge"),
 )
 # In sight at first, and below.
@@ -106,7 +107,10 @@ def layout(query: Query) -> Component:
             panel(
                 "Rules",
                 _waiting("alerts-rules", 400),
-                hint="What each rule looks at, what it saw last, and why it is quiet.",
+                hint=(
+                    "What each rule looks at, what it saw last, and why it is quiet. Held back: "
+                    "not judged while a run warms up, or at a step with a validation or checkpoint."
+                ),
                 aside=html.Span(id="alerts-rules-aside"),
                 controls=(
                     html.Button("New rule", id="alerts-rule-new", className="lp-text-button"),

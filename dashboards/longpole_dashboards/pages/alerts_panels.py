@@ -23,7 +23,7 @@ from longpole_server.model.alert import AlertEvent, ChannelStatus, Silence
 GROUP = "alerts"
 # Cards that a page shows: more are no list that anybody reads.
 MAX_CARDS = 100
-_STATE_ORDER = ("firing", "pending", "quiet", "not_judgeable")
+_STATE_ORDER = ("firing", "pending", "quiet", "held_back", "not_judgeable")
 _NO_ALERT = {
     "open": "Nothing fires, and nothing is about to.",
     "firing": "Nothing fires.",
@@ -101,12 +101,13 @@ def _left_out(reading: AlertsReading) -> Component:
 
 def _nothing(reading: AlertsReading) -> Component:
     states = [rule_state(rule) for rule in reading.rules]
-    quiet = states.count("quiet")
+    quiet, held = states.count("quiet"), states.count("held_back")
+    not_now = f"{held} {'is' if held == 1 else 'are'} not judged at this step, " if held else ""
     lines: list[Component] = [html.H2(_NO_ALERT[reading.state])]
     if reading.state in ("open", "firing"):
         lines.append(
             html.P(
-                f"{len(states)} rules watch: {quiet} are quiet on what they saw, "
+                f"{len(states)} rules watch: {quiet} are quiet on what they saw, {not_now}"
                 f"{states.count('not_judgeable')} have nothing to judge. Each says why below."
             )
         )

@@ -20,7 +20,7 @@ from longpole_server.model.alert import (
 
 # Which alerts are shown: the open ones, or one state.
 STATES = ("open", "firing", "pending", "resolved")
-RULE_STATES = ("all", "open", "quiet", "not_judgeable")
+RULE_STATES = ("all", "open", "quiet", "held_back", "not_judgeable")
 MAX_EVENTS = 200
 _STRIDE_S = 2.0
 _SEVERITIES = ("critical", "warning", "info")

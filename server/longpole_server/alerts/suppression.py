@@ -6,6 +6,7 @@ from longpole.conventions.stages import SAVE_CHECKPOINT, TESTING
 from longpole_server.alerts.history import History, StepPoint
 from longpole_server.alerts.inputs import is_timed
 from longpole_server.alerts.rule import Rule
+from longpole_server.model.alert import HELD_BACK
 
 WARM_UP_STEPS = 5
 # Where more than this part of the steps hold a validation or checkpoint, such steps are usual.
@@ -26,7 +27,7 @@ def find_suppression(rule: Rule, history: History) -> str | None:
         return None
     if run.first_step is not None and newest.step.step < run.first_step + WARM_UP_STEPS:
         after = "the run warms up" if run.attempt <= 1 else "the run was resumed just now"
-        return f"not judged: {after} (the first {WARM_UP_STEPS} steps)"
+        return f"{HELD_BACK}{after} (the first {WARM_UP_STEPS} steps)"
     if rule.user is not None and not is_timed(rule.user.metric):
         return None
     return _find_interruption(newest, history.steps)
@@ -40,7 +41,7 @@ def _find_interruption(newest: StepPoint, steps: Sequence[StepPoint]) -> str | N
     num_interrupted = sum(bool(_INTERRUPTIONS & _list_stages(point)) for point in recent)
     if num_interrupted > _USUAL_RATIO * len(recent):
         return None
-    return f"not judged: the step holds {' and '.join(sorted(held))}"
+    return f"{HELD_BACK}the step holds {' and '.join(sorted(held))}"
 
 
 def _list_stages(point: StepPoint) -> set[str]:

@@ -18,6 +18,8 @@ RuleKind = Literal["trend", "fault"]
 Trigger = Literal["step", "time"]
 Comparison = Literal["above", "below"]
 InputState = Literal["firing", "pending", "quiet", "not_judgeable"]
+# Begins the reason of a rule that was held back at a step: it is quiet without a judgement.
+HELD_BACK = "not judged: "
 # Figures of a step that rules read beside logged scalars and canonical metrics.
 STEP_FIGURES = (
     "step_duration_s",
@@ -178,6 +180,11 @@ class RuleInput:
     baseline: float | None
     unit: str
     quiet_because: str | None
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it is quiet because it was not judged, whatever it saw."""
+        return self.state == "quiet" and (self.quiet_because or "").startswith(HELD_BACK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,10 @@ class AlertService:
 
 def describe_rule(rule: Rule, inputs: Sequence[RuleInput]) -> RuleStatus:
     """Return a rule with the most telling of what it saw last."""
-    ordered = sorted(inputs, key=lambda seen: (_INPUT_ORDER.index(seen.state), -seen.ts_ns))
+    ordered = sorted(
+        inputs,
+        key=lambda seen: (_INPUT_ORDER.index(seen.state), seen.is_held_back, -seen.ts_ns),
+    )
     return RuleStatus(
         rule_id=rule.rule_id,
         title=rule.title,
@@ -254,7 +257,9 @@ def describe_rule(rule: Rule, inputs: Sequence[RuleInput]) -> RuleStatus:
 def _explain_quiet(rule: Rule, inputs: Sequence[RuleInput]) -> str | None:
     if any(seen.state == "firing" for seen in inputs):
         return None
-    reasons = Counter(seen.quiet_because for seen in inputs if seen.quiet_because is not None)
+    # What was judged says more than where the rule was held back.
+    judged = [seen for seen in inputs if not seen.is_held_back] or inputs
+    reasons = Counter(seen.quiet_because for seen in judged if seen.quiet_because is not None)
     if reasons:
         return reasons.most_common(1)[0][0]
     if rule.entity_kind == "server":

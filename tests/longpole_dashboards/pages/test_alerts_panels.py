@@ -75,6 +75,31 @@ def test_a_calm_cluster_says_what_watches() -> None:
     assert "No alert was ever noticed" in words(shown["alerts-history.children"])
 
 
+def test_rules_that_are_held_back_are_not_counted_as_quiet_on_what_they_saw() -> None:
+    service = FakeService(NOW_NS)
+    because = "not judged: the step holds save_checkpoint"
+    (seen,) = service.alerts.inputs["clip.high"]
+    service.alerts.inputs["clip.high"] = [replace(seen, quiet_because=because)]
+    service.alerts.alerts = []
+    shown = render(PANELS, service, make_view({"rules": "held_back"}))
+    (rule,) = find_all(shown["alerts-rules.children"], "lp-rule")
+    assert words(rule).startswith("held back")
+    assert "quiet because" not in words(rule)
+    assert "3 quiet, 1 held back" in shown["alerts-rules-aside.children"]
+    said = words(shown["alerts-cards.children"])
+    assert "3 are quiet on what they saw, 1 is not judged at this step" in said
+
+
+def test_a_rule_that_is_held_back_in_one_run_alone_is_quiet() -> None:
+    service = FakeService(NOW_NS)
+    (seen,) = service.alerts.inputs["clip.high"]
+    held = replace(seen, quiet_because="not judged: the run warms up (the first 5 steps)")
+    service.alerts.inputs["clip.high"] = [held, held, seen]
+    shown = render(PANELS, service, make_view({"rules": "quiet"}))
+    said = words(shown["alerts-rules.children"])
+    assert "quiet because 0.12 is within 0.3" in said
+
+
 def test_thousands_of_alerts_are_counted_and_the_gravest_shown() -> None:
     service = FakeService(NOW_NS)
     (one, *_) = [alert for alert in service.alerts.alerts if alert.rule == "node.silent"]
