@@ -105,6 +105,10 @@ class Query:
         value = self.values.get(name)
         return value if value in allowed else allowed[0]
 
+    def span_s(self, name: str) -> tuple[float, float] | None:
+        """Return a range of seconds from the start of a step, written as `span_steps` reads it."""
+        return self.span_steps(name)
+
     def span_steps(self, name: str) -> tuple[float, float] | None:
         """Return a range of steps written as `<first>-<last>`, fractions allowed, last after."""
         start, _, end = self.values.get(name, "").partition("-")

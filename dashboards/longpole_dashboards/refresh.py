@@ -248,8 +248,11 @@ def keep_zoom(figure: object, zoom: object) -> object:
 
     `uirevision` alone does not keep it: Dash 4.4 writes a zoom into the figure's own layout, after
     which Plotly takes it for the program's. `zoom` is `{"revision", "range"}` from the browser.
+    Where the address holds the zoom (`meta.zoom`) it alone counts.
     """
     if isinstance(figure, Figure) and isinstance(zoom, Mapping):
+        if (figure.layout.get("meta") or {}).get("zoom") == "address":
+            return figure
         revision, span = zoom.get("revision"), zoom.get("range")
         if span is not None and revision == figure.layout.get("uirevision"):
             figure.update_layout(xaxis={"range": span, "autorange": False})

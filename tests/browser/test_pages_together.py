@@ -165,6 +165,49 @@ def test_the_step_shows_replicas_and_engines(page: Page, server: FakeServer) -> 
     assert {"replicas", "kv", "run", "wait", "gpus"} <= set(names)
 
 
+def open_step(page: Page, server: FakeServer, more: str = "") -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20) + more)
+    page.wait_for_selector("#step-timeline .heatmaplayer image")
+
+
+STEP_TRACE = (
+    "document.querySelector('#step-timeline .js-plotly-plot').data.find(t => t.name === '{}')"
+)
+
+
+def test_a_zoom_of_a_step_is_its_address_and_asks_for_finer_bins(
+    page: Page, server: FakeServer
+) -> None:
+    open_step(page, server)
+    bin_s = f"{STEP_TRACE.format('replicas')}.dx"
+    begin_s = f"{STEP_TRACE.format('gpus')}.x0"
+    coarse_s = page.evaluate(bin_s)
+    drag(page, "#step-timeline", 0.4, 0.6)
+    page.wait_for_url(re.compile(r"[?&]t=[\d.]+-[\d.]+"))
+    first, last = map(float, page.url.partition("t=")[2].partition("&")[0].split("-"))
+    is_shown = (
+        f"Math.abs({RANGE.format('step-timeline')}[0] - {first}) < 0.01"
+        f" && Math.abs({RANGE.format('step-timeline')}[1] - {last}) < 0.01"
+    )
+    page.wait_for_function(f"{is_shown} && {bin_s} < {coarse_s} / 4 && {begin_s} > 5")
+    expect(page.locator("#step-absent")).to_contain_text("of the step. Show all of it")
+    page.goto(page.url)
+    page.wait_for_selector("#step-timeline .heatmaplayer image")
+    page.wait_for_function(f"{is_shown} && {bin_s} < {coarse_s} / 4 && {begin_s} > 5")
+    box = page.locator("#step-timeline .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("!/[?&]t=/.test(location.search)")
+    is_whole = f"{RANGE.format('step-timeline')}[0] < 0.1 && {bin_s} === {coarse_s}"
+    page.wait_for_function(f"{is_whole} && {begin_s} < 5")
+    # Once more, and back by the words below it.
+    drag(page, "#step-timeline", 0.2, 0.3)
+    page.wait_for_function(f"{bin_s} < {coarse_s} / 4")
+    page.get_by_role("link", name="Show all of it").click()
+    page.wait_for_function(is_whole)
+    assert "t=" not in page.url.partition("?")[2].replace("step=", "")
+
+
 def test_a_step_says_what_stopping_early_would_have_saved(page: Page, server: FakeServer) -> None:
     page.goto(server.address + step_address(LIVE_RUN, 20))
     what_if = page.locator("#step-partial")

@@ -15,7 +15,20 @@
     return undefined;
   }
 
+  const MS = 1000;
+
   window.longpoleCharts = {
+    /* A step's timeline was zoomed: the address says which seconds, and the server draws those. */
+    zoomStep(id, event) {
+      if (!event || location.pathname !== "/step") return;
+      const range = findRange(event);
+      if (range === undefined) return;
+      const length = document.querySelector(`#${id} .js-plotly-plot`)?.layout?.meta?.length_s ?? Infinity;
+      const [first, last] = (range || [0, length]).map((at) => Math.round(Math.min(length, Math.max(0, at)) * MS) / MS);
+      const isAll = range === null || (first <= 0 && last >= Math.floor(length * MS) / MS);
+      if (isAll) window.longpole.setQueries({ t: null });
+      else if (last > first) window.longpole.setQueries({ t: `${first}-${last}` });
+    },
     /* A chart was zoomed: the address says so, and every chart of the page follows it. */
     zoomAll(kind, event) {
       if (!event || location.pathname !== "/run") return;

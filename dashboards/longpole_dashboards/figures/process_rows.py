@@ -10,8 +10,8 @@ from longpole_dashboards.figures.stage_raster import (
     raster_trace,
     rasterise,
 )
-from longpole_dashboards.figures.timeline_rows import StepView, segments
-from longpole_dashboards.formats import NS_PER_S, format_duration
+from longpole_dashboards.figures.timeline_rows import StepView, offset_s, segments
+from longpole_dashboards.formats import format_duration
 from longpole_dashboards.theme import ThemeName, stage_colour, stage_label, translucent
 from longpole_server.model.step import StageLane
 
@@ -94,10 +94,10 @@ def _draw_picture(
     lanes = view.detail.lanes
     size = max(1, -(-len(names) // MAX_ROWS))
     used = list(dict.fromkeys(lane.stage for lane in lanes))
-    span_ns = (view.step.start_ns, view.end_ns)
+    span_ns = view.shown_ns
     codes = rasterise(lanes, [row // size for row in rows], used, span_ns)
-    length_s = (span_ns[1] - span_ns[0]) / NS_PER_S
-    figure.add_trace(raster_trace(codes, used, names[::size], length_s, yaxis, theme))
+    span_s = (offset_s(view, span_ns[0]), offset_s(view, span_ns[1]))
+    figure.add_trace(raster_trace(codes, used, names[::size], span_s, yaxis, theme))
     roles = sorted({lane.role for lane in lanes})
     return {
         "type": "category",

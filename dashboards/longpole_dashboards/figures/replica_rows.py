@@ -27,7 +27,7 @@ def draw_replicas(
 ) -> dict[str, Any]:
     """Draw the samples that run on every replica, darkest where none is left."""
     roles = ROLES[theme]
-    start_ns, end_ns = view.step.start_ns, view.end_ns
+    start_ns, end_ns = view.shown_ns
     edges = np.linspace(start_ns, end_ns, _NUM_BINS + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     counts = np.zeros((len(replicas), _NUM_BINS), dtype=np.float32)

@@ -94,16 +94,17 @@ def raster_trace(
     codes: NDArray[np.uint8],
     names: Sequence[str],
     labels: Sequence[str],
-    length_s: float,
+    span_s: tuple[float, float],
     yaxis: str,
     theme: ThemeName,
 ) -> Trace:
-    """Return the picture as a trace whose horizontal axis is seconds from the start."""
+    """Return the picture as a trace over `span_s`, seconds from the start."""
+    column_s = (span_s[1] - span_s[0]) / NUM_COLUMNS
     return heatmap_trace(
         name="lanes",
         z=codes,
-        x0=length_s / NUM_COLUMNS / 2,
-        dx=length_s / NUM_COLUMNS,
+        x0=span_s[0] + column_s / 2,
+        dx=column_s,
         y=list(labels),
         yaxis=yaxis,
         **raster_colours(names, theme),

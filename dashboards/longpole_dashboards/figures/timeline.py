@@ -141,17 +141,21 @@ def _lay_out(
             (gpus,) = [trace for trace in figure.data if trace.get("name") == "gpus"]
             gpus["colorbar"] |= {"y": (bottom + top) / 2, "len": (top - bottom) * 1.06}
     last = len(rows.heights)
-    length_s = (view.end_ns - view.step.start_ns) / NS_PER_S
+    first_s, last_s = (offset_s(view, at) for at in view.shown_ns)
+    # All of the step stands a little off the edges; a part of it is what was asked for.
+    room_s = 0.0 if view.chosen_ns else (last_s - first_s) * 0.003
+    shown = f"{first_s}-{last_s}" if view.chosen_ns else ""
     figure.update_layout(
         **layout,
         template=template(theme),
         barmode="overlay",
         height=rows.plot_px + sum(_MARGIN_PX.values()),
-        uirevision=f"{view.step.run_id}-{view.step.step}",
-        meta={"axis": "seconds"},
+        uirevision=f"{view.step.run_id}-{view.step.step}|{shown}",
+        meta={"axis": "seconds", "zoom": "address", "length_s": offset_s(view, view.end_ns)},
         margin={"l": 84, "r": 54} | _MARGIN_PX,
         xaxis={
-            "range": [-length_s * 0.003, length_s * 1.003],
+            "range": [first_s - room_s, last_s + room_s],
+            "autorange": False,
             "ticksuffix": " s",
             "anchor": "y" if last == 1 else f"y{last}",
             "showspikes": True,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from longpole.conventions import stages
 from longpole_dashboards.figures.bands import stage_bands
@@ -22,7 +23,7 @@ from longpole_dashboards.theme import (
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import OpenStage
-from longpole_server.model.step import Step
+from longpole_server.model.step import Gap, Step
 from longpole_server.model.trajectory import Trajectory
 from longpole_server.service import StepDetail
 
@@ -43,6 +44,7 @@ class StepView:
         selected: Trajectory whose bar is highlighted.
         now_ns: End of what is still open.
         engines: What the rollout engines reported meanwhile.
+        chosen_ns: The part of the step that is shown; None is all of it.
     """
 
     detail: StepDetail
@@ -52,6 +54,7 @@ class StepView:
     now_ns: int
     selected: str | None = None
     engines: EngineLanes | None = None
+    chosen_ns: tuple[int, int] | None = None
 
     @property
     def step(self) -> Step:
@@ -62,6 +65,11 @@ class StepView:
     def end_ns(self) -> int:
         """End of the step, or now while it is open."""
         return self.step.end_ns or max(self.now_ns, self.step.start_ns + NS_PER_S)
+
+    @property
+    def shown_ns(self) -> tuple[int, int]:
+        """What the horizontal axis shows."""
+        return self.chosen_ns or (self.step.start_ns, self.end_ns)
 
 
 def offset_s(view: StepView, ts_ns: int) -> float:
@@ -78,23 +86,40 @@ def segments(view: StepView, windows: Sequence[tuple[int, int]]) -> dict[str, An
     }
 
 
+def clip(view: StepView, windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what of windows lies in the part of the step that is shown."""
+    if view.chosen_ns is None:
+        return list(windows)
+    first, last = view.chosen_ns
+    return [(min(max(a, first), last), max(min(b, last), first)) for a, b in windows]
+
+
 def draw_stages(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw the stage windows of the step in one row, named where there is room."""
-    length_s = (view.end_ns - view.step.start_ns) / NS_PER_S
+    length_s = (view.shown_ns[1] - view.shown_ns[0]) / NS_PER_S
     open_stage = view.open_stage if view.step.duration_s is None else None
-    bands = list(stage_bands([view.step], open_stage, view.now_ns))
+    bands = [
+        band
+        for band in stage_bands([view.step], open_stage, view.now_ns)
+        if band.start_ns < view.shown_ns[1] and band.end_ns > view.shown_ns[0]
+    ]
     for stage in dict.fromkeys(band.stage for band in bands):
         own = [band for band in bands if band.stage == stage]
         seconds = [(band.end_ns - band.start_ns) / NS_PER_S for band in own]
+        # Its name stands in the middle of what is seen of it.
+        seen = clip(view, [(band.start_ns, band.end_ns) for band in own])
         label = stage_label(stage)
         figure.add_trace(
             bar_trace(
-                **segments(view, [(band.start_ns, band.end_ns) for band in own]),
+                **segments(view, seen),
                 y=[0] * len(own),
                 width=1,
                 yaxis=yaxis,
                 name=label,
-                text=[fit_label(label, s / length_s) if length_s else "" for s in seconds],
+                text=[
+                    fit_label(label, (end - start) / NS_PER_S / length_s) if length_s else ""
+                    for start, end in seen
+                ],
                 textposition="inside",
                 insidetextanchor="middle",
                 textangle=0,
@@ -154,7 +179,7 @@ def draw_running(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -
     times = np.unique(np.concatenate([starts, ends]))
     running = np.searchsorted(starts, times, "right") - np.searchsorted(ends, times, "right")
     offsets = (times - view.step.start_ns) / NS_PER_S
-    shown = np.unique([0, *keep_extremes(running.tolist(), _RUNNING_POINTS), len(running) - 1])
+    shown = _thin(times, running, view.shown_ns)
     figure.add_trace(
         scatter_trace(
             x=offsets[shown].astype(np.float32),
@@ -202,6 +227,17 @@ def draw_running(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -
         "showgrid": True,
         "title": {"text": "samples<br>running", "standoff": 4},
     }
+
+
+def _thin(
+    times: NDArray[np.int64], counts: NDArray[np.int64], shown_ns: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Return places of what is drawn: extremes of the shown time, and a neighbour either side."""
+    first = max(0, int(np.searchsorted(times, shown_ns[0], "right")) - 1)
+    last = min(len(times) - 1, int(np.searchsorted(times, shown_ns[1], "left")))
+    inside = counts[first : last + 1].tolist()
+    kept = [first + at for at in keep_extremes(inside, _RUNNING_POINTS)]
+    return np.unique(np.array([first, *kept, last], dtype=np.int64))
 
 
 def draw_samples(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
@@ -259,10 +295,10 @@ def fit_label(label: str, of_axis: float) -> str:
 def draw_gaps(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw where GPUs stood idle, with their GPU-seconds."""
     roles = ROLES[theme]
-    gaps = view.detail.gaps
+    gaps = _list_gaps(view)
     figure.add_trace(
         bar_trace(
-            **segments(view, [(gap.start_ns, gap.end_ns) for gap in gaps]),
+            **segments(view, clip(view, [(gap.start_ns, gap.end_ns) for gap in gaps])),
             y=[0] * len(gaps),
             width=1,
             yaxis=yaxis,
@@ -285,10 +321,15 @@ def draw_gaps(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> d
     return _one_row("idle GPUs")
 
 
+def _list_gaps(view: StepView) -> list[Gap]:
+    first, last = view.shown_ns
+    return [gap for gap in view.detail.gaps if gap.start_ns < last and gap.end_ns > first]
+
+
 def _place_gap_labels(view: StepView) -> list[str]:
     """Return where each gap says its GPU-seconds: in it, beside it, or nowhere but on hover."""
-    room_ns = _CHARACTER * _GAP_CHARACTERS * (view.end_ns - view.step.start_ns)
-    gaps = view.detail.gaps
+    room_ns = _CHARACTER * _GAP_CHARACTERS * (view.shown_ns[1] - view.shown_ns[0])
+    gaps = _list_gaps(view)
     places = list[str]()
     for gap in gaps:
         taken = any(gap.end_ns - 1 <= other.start_ns < gap.end_ns + room_ns for other in gaps)

@@ -76,7 +76,7 @@ def _timeline(query: Query) -> Component:
         "Timeline",
         [graph("step-timeline", 420), html.Div(id="step-absent")],
         hint="Everything that happened in this step, on one axis of seconds from its start.",
-        aside="drag to zoom, click a sample to open it",
+        aside="drag to zoom, double-click for all of it, click a sample to open it",
         controls=(
             dmc.Select(
                 id="step-only",
@@ -215,6 +215,10 @@ def register(app: Dash, reader: Reader) -> None:
         app.clientside_callback(ClientsideFunction("longpole", name), *wiring)
 
     client("openSample", Input("step-samples", "cellClicked"))
+    app.clientside_callback(
+        "event => window.longpoleCharts.zoomStep('step-timeline', event)",
+        Input("step-timeline", "relayoutData"),
+    )
     client("openSampleBar", Input("step-timeline", "clickData"))
     client("sampleOpened", Output("sample-drawer", "opened"), Input("url", "search"))
     client("closeSample", Input("sample-drawer", "opened"))

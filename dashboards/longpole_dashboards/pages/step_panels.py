@@ -3,6 +3,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
+from urllib.parse import quote, urlencode
+
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -27,6 +29,7 @@ from longpole_dashboards.figures.samples import (
 from longpole_dashboards.figures.timeline import step_timeline
 from longpole_dashboards.figures.timeline_rows import StepView
 from longpole_dashboards.formats import (
+    NS_PER_S,
     format_change,
     format_count,
     format_duration,
@@ -37,6 +40,7 @@ from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.pages.gpu_heat import heat_words, lane_choices
 from longpole_dashboards.pages.step_reading import StepReading
 from longpole_dashboards.pages.step_tail import tail_costs
+from longpole_dashboards.pages.step_window import PART
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import PART_COLOURS
 from longpole_server.model.trajectory import Trajectory
@@ -129,6 +133,7 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
         now_ns=reading.view.now_ns,
         selected=reading.view.query.text("sample"),
         engines=reading.engines,
+        chosen_ns=reading.window.chosen_ns,
     )
     figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
     has_windows = any(stage.windows for stage in reading.step.stages)
@@ -139,6 +144,7 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
     ]
     chosen = reading.view.query.choice("field", HEAT_FIELDS)
     words = [
+        *_part_words(reading),
         heat_words(chosen, reading.heatmap),
         *(absent(not_reported(source, label)) for found, label, source in missing if not found),
     ]
@@ -153,6 +159,18 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
         ),
     ]
     return figure, style, words, choices
+
+
+def _part_words(reading: StepReading) -> list[Component]:
+    """Return which part of the step is shown, and the way back to all of it."""
+    chosen_ns, start_ns = reading.window.chosen_ns, reading.step.start_ns
+    if chosen_ns is None:
+        return []
+    first, last = (format_duration((at - start_ns) / NS_PER_S) for at in chosen_ns)
+    kept = {name: value for name, value in reading.view.query.values.items() if name != PART}
+    address = f"{STEP_PATH}?{urlencode(kept, quote_via=quote, safe='')}"
+    back = dcc.Link("Show all of it", href=address, id="step-whole", className="lp-link")
+    return [html.Div([f"Shown: {first} to {last} of the step. ", back], className="lp-shown")]
 
 
 def _samples(reading: StepReading) -> tuple[object, ...]:
@@ -239,7 +257,7 @@ PANELS = PanelGroup[StepReading](
             ),
             lambda reading: (
                 reading.key(),
-                *(reading.view.query.text(name) for name in ("field", "sample", "only", "q")),
+                *(reading.view.query.text(name) for name in ("field", "sample", "only", "q", PART)),
             ),
             _timeline,
         ),

@@ -10,6 +10,7 @@ from statistics import median
 from longpole.conventions import stages
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
 from longpole_dashboards.pages.gpu_heat import read_heatmap, select_lanes
+from longpole_dashboards.pages.step_window import StepWindow
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import NotFoundError
@@ -74,11 +75,11 @@ class StepReading:
     def read_ahead(self) -> None:
         """Begin to read what the panels need beside `detail`, side by side."""
         # What these are made of is read before, once.
-        token, end_ns = self._large_token, self._end_ns
+        token, window = self._large_token, self.window
         for ask in (
             lambda: self._ask_trajectories(token),
-            lambda: self._ask_heatmap(token, end_ns),
-            lambda: self._ask_engines(token, end_ns),
+            lambda: self._ask_heatmap(token, window),
+            lambda: self._ask_engines(token, window),
         ):
             self._reader.begin(ask)
 
@@ -155,18 +156,21 @@ class StepReading:
         return self.step.end_ns or max(self.view.now_ns, self.step.start_ns + 1_000_000_000)
 
     @cached_property
-    def heatmap(self) -> GpuHeatmap:
-        """Its GPUs over its time."""
-        return self._ask_heatmap(self._large_token, self._end_ns)
+    def window(self) -> StepWindow:
+        """The part of the step that the timeline shows."""
+        return StepWindow.parse(self.view.query, self.step.start_ns, self._end_ns)
 
-    def _ask_heatmap(self, token: Hashable, end_ns: int) -> GpuHeatmap:
+    @cached_property
+    def heatmap(self) -> GpuHeatmap:
+        """Its GPUs over the shown time."""
+        return self._ask_heatmap(self._large_token, self.window)
+
+    def _ask_heatmap(self, token: Hashable, window: StepWindow) -> GpuHeatmap:
         field = self.view.query.choice("field", HEAT_FIELDS)
         return self._reader.large.ask(
-            ("step-heatmap", self.run_id, self.number, field),
+            ("step-heatmap", self.run_id, self.number, field, window.chosen_ns),
             token,
-            lambda: read_heatmap(
-                self.service, self.run_id, field, (self.step.start_ns, end_ns), MAX_HEAT_BINS
-            ),
+            lambda: read_heatmap(self.service, self.run_id, field, window.read_ns, MAX_HEAT_BINS),
         )
 
     @cached_property
@@ -188,16 +192,16 @@ class StepReading:
 
     @cached_property
     def engines(self) -> EngineLanes:
-        """What the rollout engines reported meanwhile."""
-        return self._ask_engines(self._large_token, self._end_ns)
+        """What the rollout engines reported in the shown time."""
+        return self._ask_engines(self._large_token, self.window)
 
-    def _ask_engines(self, token: Hashable, end_ns: int) -> EngineLanes:
-        step = self.step
+    def _ask_engines(self, token: Hashable, window: StepWindow) -> EngineLanes:
+        attempt = self.step.attempt
         return self._reader.large.ask(
-            ("step-engines", self.run_id, self.number),
+            ("step-engines", self.run_id, self.number, window.chosen_ns),
             token,
             lambda: self.service.get_engine_lanes(
-                self.run_id, step.start_ns, end_ns, MAX_ENGINE_BINS, step.attempt
+                self.run_id, *window.read_ns, MAX_ENGINE_BINS, attempt
             ),
         )
 

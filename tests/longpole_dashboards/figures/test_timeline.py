@@ -162,3 +162,50 @@ def test_rows_do_not_overlap() -> None:
     domains = sorted(tuple(axis.domain) for axis in axes)
     assert all(low[1] < high[0] for low, high in pairwise(domains))
     assert domains[0][0] >= 0
+
+
+def test_a_part_of_a_step_is_drawn_more_finely() -> None:
+    whole = make_view()
+    start_ns = whole.step.start_ns
+    part = replace(whole, chosen_ns=(start_ns + 20 * S, start_ns + 30 * S))
+    before, figure = draw(whole), draw(part)
+    assert tuple(figure.layout.xaxis.range) == (20.0, 30.0)
+    assert figure.layout.uirevision != before.layout.uirevision
+    coarse, fine = (next(t for t in each.data if t.name == "replicas") for each in (before, figure))
+    assert fine.dx < coarse.dx / 5
+    assert fine.x0 == pytest.approx(20.0 + fine.dx / 2)
+    for trace in figure.data:
+        if trace.yaxis == "y":
+            assert all(
+                20.0 <= base <= base + x <= 30.0
+                for base, x in zip(trace.base, trace.x, strict=True)
+            )
+
+
+def test_samples_that_run_in_a_part_are_those_of_the_whole() -> None:
+    whole = make_view()
+    start_ns = whole.step.start_ns
+    part = replace(whole, chosen_ns=(start_ns + 20 * S, start_ns + 30 * S))
+    full, some = (next(t for t in draw(v).data if t.type == "scatter") for v in (whole, part))
+    of_whole = dict(zip(full.x, full.y, strict=True))
+    assert all(of_whole[x] == y for x, y in zip(some.x, some.y, strict=True))
+    # The line reaches both edges.
+    assert min(some.x) <= 20.0 and max(some.x) >= 30.0
+
+
+def test_many_processes_in_a_part_lie_where_they_lay() -> None:
+    view = make_view()
+    start_ns = view.step.start_ns
+    lanes = tuple(
+        StageLane("gen", "rollout", "n", pid, start_ns + 22 * S, start_ns + 24 * S)
+        for pid in range(200)
+    )
+    part = replace(
+        view,
+        detail=replace(view.detail, lanes=lanes),
+        chosen_ns=(start_ns + 20 * S, start_ns + 30 * S),
+    )
+    picture = next(t for t in draw(part).data if t.name == "lanes")
+    columns = [at for at, code in enumerate(picture.z[0]) if code]
+    assert picture.x0 + picture.dx * columns[0] == pytest.approx(22.0, abs=0.02)
+    assert picture.x0 + picture.dx * columns[-1] == pytest.approx(24.0, abs=0.02)

@@ -79,6 +79,22 @@ def test_a_search_reads_nothing_of_a_settled_step_again() -> None:
     assert service.reads - before == Counter(["gpus power_watts"])
 
 
+def test_a_zoom_reads_that_part_of_gpus_and_engines_once() -> None:
+    service = ReadingService()
+    reader = Reader(service)
+    draw(reader, STEP)
+    before = service.reads.copy()
+    draw(reader, STEP | {"t": "20-30"})
+    draw(reader, STEP | {"t": "20-30", "q": "replica-1"})
+    assert service.reads - before == Counter(["gpus sm_active_ratio", "engines"])
+    reading = StepReading(reader, make_view(STEP | {"t": "20-30"}))
+    start_ns = reading.step.start_ns
+    assert reading.heatmap.start_ns == reading.engines.start_ns == start_ns + 10 * 10**9
+    # All of it is still there.
+    draw(reader, STEP)
+    assert service.reads - before == Counter(["gpus sm_active_ratio", "engines"])
+
+
 def test_a_read_that_failed_ahead_is_told_and_tried_again() -> None:
     reader = Reader(ReadingService())
     told = threading.Event()
