@@ -121,6 +121,7 @@
       observer.observe(place);
     }
     held.delete(place);
+    window.longpoleChartKeys.makeReachable(place, figure);
     if (!isBlank(figure) && (drawsAll || (place._fullLayout && sights.get(place) === "sight"))) {
       return draw(place, figure);
     }

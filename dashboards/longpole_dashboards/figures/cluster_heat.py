@@ -62,6 +62,7 @@ def cluster_heat(
         height=height_px + sum(_MARGIN_PX),
         margin={"l": 96, "r": 56, "t": _MARGIN_PX[0], "b": _MARGIN_PX[1]},
         uirevision=f"{heatmap.field}-{span_ns[1] - span_ns[0]}",
+        meta={"axis": "time"},
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],

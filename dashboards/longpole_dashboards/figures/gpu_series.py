@@ -75,6 +75,7 @@ def gpu_series(
         height=plot_px + _MARGIN["t"] + _MARGIN["b"],
         margin=_MARGIN,
         hovermode="x",
+        meta={"axis": "time"},
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],

@@ -309,6 +309,7 @@ def _lay_out(
         height=round(height_px) + sum(_MARGIN_PX),
         margin={"l": 118, "r": 14, "t": _MARGIN_PX[0], "b": _MARGIN_PX[1]},
         uirevision=view.sample.trajectory_id,
+        meta={"axis": "seconds"},
         xaxis={
             "range": [first_s - 0.02 * length_s, last_s + _LABEL_ROOM * length_s],
             "ticksuffix": " s",
