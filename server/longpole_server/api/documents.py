@@ -351,10 +351,15 @@ class HealthDocument:
 
 @dataclass(frozen=True, slots=True)
 class ReadyDocument:
-    """Whether the process can do its work, and what each part says."""
+    """Whether the process can do its work, and what each part says.
+
+    Attributes:
+        waits_for: What a server that shows waits for before it opens its store; None once it has.
+    """
 
     ready: bool
     parts: Mapping[str, bool]
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,26 +8,25 @@ import logging
 import os
 import signal
 import socket
-import ssl
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import anyio.to_thread
-import uvicorn
 import uvloop
-from starlette.types import ASGIApp
 
 from longpole.log_lines import set_up_logging
 from longpole.output import announce
-from longpole.patience import PatientHttpProtocol, raise_file_limit
+from longpole.patience import raise_file_limit
 from longpole_server.app import Application, open_application
 from longpole_server.cli.complaints import describe
+from longpole_server.cli.http_serving import GRACE_S, serving
 from longpole_server.cli.listening import PortTakenError, bind, local_url, port_of
 from longpole_server.cli.tls import Certificate, read_certificate
+from longpole_server.cli.waiting import wait_for_store
 from longpole_server.config import Config, is_loopback
 from longpole_server.delivery.settings import open_channels, read_settings
 from longpole_server.errors import ConfigError, ServerError
@@ -35,14 +34,14 @@ from longpole_server.ingest.grpc import start_otlp_grpc
 from longpole_server.read.pool import READ_THREADS
 from longpole_server.single_writer import RightToWrite, hold_right_to_write
 from longpole_server.sql_door import QUERY_THREADS
+from longpole_server.store.location import locate_store
 from longpole_server.web_app import WebApplication, open_web_application
 
 _logger = logging.getLogger(__name__)
 
 # Requests that are worked on in threads at a time.
 _REQUEST_THREADS = 8
-# Seconds for requests and websockets to end, then for the journal to be written.
-_GRACE_S = 2
+# Seconds for the journal to be written, once requests and websockets have ended.
 _DRAIN_S = 2.0
 # A guess costs whoever guesses nothing: programs show no token again and again.
 _SHORT_TOKEN = 16
@@ -114,13 +113,15 @@ async def _serve(
             "the token has fewer than %d characters and may be guessed: `openssl rand -hex 32`",
             _SHORT_TOKEN,
         )
+    if config.is_web and not await wait_for_store(locate_store(config), listener, tls, stop):
+        return
     # Links in alerts name it, also where it was free for the system to choose.
     with _open(replace(config, port=port_of(listener)), right) as application:
         _calm_garbage_collection()
         application.start()
         async with AsyncExitStack() as running:
             ports = {"http": port_of(listener)}
-            await running.enter_async_context(_serving(application.front, listener, tls))
+            await running.enter_async_context(serving(application.front, listener, tls))
             if not config.no_otlp and isinstance(application, Application):
                 opened = await _open_standard_ports(application, config, running, certificate)
                 ports.update(opened)
@@ -172,7 +173,7 @@ def _on_signal(stop: asyncio.Event) -> None:
 async def _open_own_port(application: Application | WebApplication, running: AsyncExitStack) -> str:
     """Listen for the programs beside this one, whom no certificate names this machine for."""
     listener = running.enter_context(contextlib.closing(bind("127.0.0.1", 0)))
-    await running.enter_async_context(_serving(application.front, listener))
+    await running.enter_async_context(serving(application.front, listener))
     return local_url("127.0.0.1", port_of(listener))
 
 
@@ -192,7 +193,7 @@ async def _open_standard_ports(
         print(f"note: no OTLP/HTTP of its own: {error.message}", file=sys.stderr)
     else:
         tls = certificate.context if certificate is not None else None
-        await running.enter_async_context(_serving(application.otlp_http, listener, tls))
+        await running.enter_async_context(serving(application.otlp_http, listener, tls))
         ports["otlp_http"] = port_of(listener)
     try:
         grpc = await start_otlp_grpc(
@@ -206,7 +207,7 @@ async def _open_standard_ports(
     except ConfigError as error:
         print(f"note: no OTLP/gRPC: {error.message}", file=sys.stderr)
     else:
-        running.push_async_callback(grpc.stop, _GRACE_S)
+        running.push_async_callback(grpc.stop, GRACE_S)
         ports["otlp_grpc"] = grpc.port
     return ports
 
@@ -220,44 +221,6 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-class _HttpServer(uvicorn.Server):
-    """Leaves signals to its caller."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-@contextlib.asynccontextmanager
-async def _serving(
-    app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None
-) -> AsyncGenerator[None]:
-    settings = uvicorn.Config(
-        app,
-        http=PatientHttpProtocol,
-        ws="websockets-sansio",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # Whose word about a client counts is decided by `api.peers`.
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_S,
-    )
-    settings.load()
-    settings.ssl = tls
-    server = _HttpServer(settings)
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        if task.done():
-            raise ServerError("the application did not start; its log says why")
-        await asyncio.sleep(0.01)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await task
 
 
 def _write_ports(file: Path, ports: Mapping[str, int]) -> None:

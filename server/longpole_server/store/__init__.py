@@ -3,7 +3,9 @@
 from longpole_server.store.client import Client
 from longpole_server.store.location import StoreConfig
 from longpole_server.store.store import (
+    Missing,
     Store,
+    find_missing,
     is_of_earlier_release,
     open_store,
     open_store_to_read,
@@ -12,9 +14,11 @@ from longpole_server.store.writer import Writer
 
 __all__ = [
     "Client",
+    "Missing",
     "Store",
     "StoreConfig",
     "Writer",
+    "find_missing",
     "is_of_earlier_release",
     "open_store",
     "open_store_to_read",

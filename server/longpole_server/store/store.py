@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from longpole_server.errors import StoreError
 from longpole_server.store import migrations
@@ -154,6 +155,37 @@ def open_store_to_read(config: StoreConfig) -> Store:
         _log.warning("the store is waited for: %s", missing)
         time.sleep(_RETRY_S)
     return Store(config, connector, connector.connect(READ_SETTINGS), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What an external store lacks before this program can read it.
+
+    Attributes:
+        what: For anybody.
+        detail: For operators: what the database's driver says, with its place; may be empty.
+    """
+
+    what: str
+    detail: str = ""
+
+
+def find_missing(config: StoreConfig) -> Missing | None:
+    """Look once whether an external store can be read; return None when it can.
+
+    Raises:
+        StoreError: What time does not mend: the database refuses, or a newer program wrote it.
+    """
+    try:
+        connector = Connector(config, choose_settings(config))
+        _connect_patiently(connector).close()
+        what = _explain_schema(config, connector)
+    except StoreError as error:
+        # What the driver did not say was found in the tables.
+        if error.__cause__ is None or any(word in error.message for word in _FINAL):
+            raise
+        return Missing("ClickHouse does not answer", error.message)
+    return None if what is None else Missing(what)
 
 
 def is_of_earlier_release(config: StoreConfig) -> bool:

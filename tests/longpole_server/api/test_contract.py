@@ -427,7 +427,8 @@ def test_pages_lead_to_each_other(client: TestClient, run_path: str):
 
 def test_own_state(client: TestClient):
     assert get(client, "/api/v1/health")["status"] == "ok"
-    assert get(client, "/api/v1/ready") == {"ready": True, "parts": {"store": True}}
+    ready = {"ready": True, "parts": {"store": True}, "waits_for": None}
+    assert get(client, "/api/v1/ready") == ready
     metrics = client.get("/metrics")
     assert metrics.status_code == 200
     assert metrics.text.splitlines() == [
