@@ -1,7 +1,8 @@
 """Evaluates alert rules: when steps close, and as time goes by. In a thread of its own.
 
 It reads over connections of its own and nobody waits for it: a stuck evaluation delays alerts and
-nothing else, and shows in `AlertingStats.age_s`: at /api/v1/ready, at /metrics and on the page of alerts.
+nothing else, and shows in `AlertingStats.age_s`: at `/api/v1/ready`, at `/metrics` and on the
+page of alerts.
 """
 
 import logging
