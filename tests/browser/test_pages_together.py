@@ -257,6 +257,24 @@ def test_the_list_says_on_a_phone_what_a_run_waits_for(page: Page, server: FakeS
     run = page.locator("#runs-grid .lp-cell-run", has_text="grpo-qwen3-8b-math")
     expect(run.locator(".lp-cell-waits")).to_contain_text("long tail")
     expect(run.locator(".lp-cell-waits")).to_be_visible()
+    expect(run.locator(".lp-cell-waits")).to_contain_text("live")
+    step = page.locator("#runs-grid .ag-center-cols-container [col-id='step']").first
+    box = step.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+
+
+def test_the_slowest_samples_are_seen_on_a_phone(page: Page, server: FakeServer) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server.address + step_address(LIVE_RUN, 20))
+    page.wait_for_selector("#step-timeline .heatmaplayer image")
+    row = page.locator("#step-samples .ag-center-cols-container .ag-row").first
+    row.scroll_into_view_if_needed()
+    box = row.bounding_box()
+    table = page.locator("#step-samples").bounding_box()
+    assert box is not None
+    assert table is not None
+    assert table["height"] > 200
 
 
 def test_names_of_parts_are_not_broken_letter_by_letter_on_a_phone(

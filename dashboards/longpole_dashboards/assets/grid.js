@@ -43,8 +43,22 @@
       h("b", { title: data.name }, data.name),
       h("span", null, data.about),
       /* Its own column lies beyond the edge of a phone. */
-      h("span", { className: "lp-cell-waits" }, data.waits)
+      h("span", { className: "lp-cell-waits" },
+        h("i", { className: `lp-state lp-state-${data.state}` }, data.state), data.waits && `, ${data.waits}`)
     );
+
+  /* On a phone a run's cell says its state: columns that would lie beyond the edge go. */
+  const phone = window.matchMedia("(max-width: 760px)");
+  const fitted = new WeakSet();
+  window.longpoleGrid = {
+    fit(api) {
+      if (fitted.has(api)) return;
+      fitted.add(api);
+      const fold = () => api.isDestroyed() || api.setColumnsVisible(["state"], !phone.matches);
+      phone.addEventListener("change", fold);
+      fold();
+    },
+  };
 
   cells.LongpoleState = ({ value }) => h("span", { className: `lp-state lp-state-${value}` }, value);
 

@@ -414,7 +414,10 @@
       if (location.pathname !== "/") return;
       const words = text || "";
       if ((getQuery("q") || "") !== words) setQuery("q", words, true);
-      window.dash_ag_grid?.getApiAsync("runs-grid").then((api) => api.setGridOption("quickFilterText", words));
+      window.dash_ag_grid?.getApiAsync("runs-grid").then((api) => {
+        window.longpoleGrid.fit(api);
+        api.setGridOption("quickFilterText", words);
+      });
     },
 
     openStep(clicked, search) {

@@ -11,6 +11,9 @@ from longpole_dashboards.glossary import not_reported
 from longpole_dashboards.theme import ROLES, ThemeName, stage_colour, stage_label
 from longpole_server.model.step import Step
 
+# Room for the words behind the longest bar, however narrow the chart is.
+_LABEL_PX = 108
+
 
 def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -> Figure:
     """Draw exclusive seconds per stage with a mark at `usual_s`, the run's median of that stage."""
@@ -75,9 +78,9 @@ def step_ledger(step: Step, usual_s: Mapping[str, float], *, theme: ThemeName) -
     figure.update_layout(
         template=template(theme),
         height=34 + 26 * len(names),
-        margin={"l": 92, "r": 10, "t": 2, "b": 24},
+        margin={"l": 92, "r": _LABEL_PX, "t": 2, "b": 24},
         xaxis={
-            "range": [0, longest * 1.34],
+            "range": [0, longest * 1.03],
             "ticksuffix": " s",
             "showgrid": True,
             "fixedrange": True,

@@ -6,6 +6,7 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -41,6 +42,8 @@ MAP_FIELDS = (
     ("heat", "temperature"),
     ("run", "run"),
 )
+# Of the chart over time: an empty beginning that is worth a word.
+_LATE_RATIO = 0.1
 _TOP_WATTS, _TOP_CELSIUS = 700.0, 95.0
 _RUN_COLOURS = tuple(
     STAGE_COLOURS[stage]
@@ -267,7 +270,17 @@ def _heat(reading: ClusterReading) -> tuple[object, ...]:
     )
     many = len(heatmap.lanes) > MAX_LANES
     words = f"{len(heatmap.lanes)} GPUs, a row is the mean of a node" if many else "a row a GPU"
-    return *fit_height(figure), words
+    return *fit_height(figure), words + _since_when(reading)
+
+
+def _since_when(reading: ClusterReading) -> str:
+    """Return from when on something was measured, where that is well after the chart's start."""
+    heatmap = reading.heatmap
+    measured = np.flatnonzero(np.isfinite(heatmap.values).any(axis=0))
+    if not measured.size or measured[0] <= heatmap.values.shape[1] * _LATE_RATIO:
+        return ""
+    first_ns = heatmap.start_ns + int(measured[0]) * heatmap.bin_ns
+    return f"; nothing was measured before {reading.view.zone.format_moment(first_ns)}"
 
 
 def _storage(reading: ClusterReading) -> tuple[object, ...]:

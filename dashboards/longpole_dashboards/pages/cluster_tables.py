@@ -51,18 +51,18 @@ def nodes_grid() -> Component:
                 "headerName": "Agent heard",
                 "headerTooltip": "Time since anything came from the node",
                 "cellRenderer": "LongpoleSeen",
-                "width": 118,
+                "width": 108,
             },
             {"field": "gpus", "headerName": "GPUs", "width": 60} | _NUMBER,
-            _text("used", "GPU use", 82, "Mean utilisation of its GPUs over the last minute"),
-            _text("memory", "GPU mem.", 86, "Used of all its GPUs' memory"),
+            _text("used", "GPU use", 76, "Mean utilisation of its GPUs over the last minute"),
+            _text("memory", "GPU mem.", 82, "Used of all its GPUs' memory"),
             _text("power", "Power", 74, "Of all its GPUs"),
             _text("hottest", "Hottest", 74, "Its hottest GPU"),
             {
                 "field": "trouble",
                 "headerName": "Wants a look",
                 "cellRenderer": "LongpoleTrouble",
-                "width": 118,
+                "width": 110,
             },
             {
                 "field": "runs",
@@ -75,7 +75,7 @@ def nodes_grid() -> Component:
             },
             _text("cpu", "CPU", 60),
             _text("host_memory", "Host mem.", 88),
-            _text("network", "Network", 156, "Received and sent"),
+            _text("network", "Network", 184, "Received and sent"),
             _text("spool", "Spool", 64, "How full its agent's spool is: what waits to be sent"),
         ],
     )
@@ -86,12 +86,12 @@ def gpus_grid() -> Component:
     return _grid(
         "cluster-gpus",
         [
-            {"field": "name", "headerName": "GPU", "minWidth": 136, "flex": 1},
+            {"field": "name", "headerName": "GPU", "minWidth": 118, "flex": 1},
             {
                 "field": "condition",
                 "headerName": "State",
                 "cellRenderer": "LongpoleCondition",
-                "width": 104,
+                "width": 96,
             },
             {
                 "field": "runs",
@@ -107,21 +107,28 @@ def gpus_grid() -> Component:
                 "field": "how",
                 "headerName": "Known by",
                 "headerTooltip": "What joined the GPU to its run",
-                "width": 100,
+                "width": 92,
             },
             _text("used", "Use, 1 min", 86, "Mean utilisation over the last minute"),
             _text("sm", "SM active", 84, "In its newest sample"),
             _text("tensor", "Tensor", 70, "Tensor cores active in its newest sample"),
-            _text("memory", "Memory", 112),
+            _text("memory", "Memory", 106),
             _text("power", "Power", 70),
             _text("heat", "Temp.", 68),
-            {"field": "throttled", "headerName": "Slowed down by", "minWidth": 104, "flex": 1},
+            {
+                "field": "throttled",
+                "headerName": "Slowed down by",
+                "headerTooltip": "What the driver named in the last minute",
+                "tooltipField": "throttled",
+                "minWidth": 134,
+                "flex": 1,
+            },
             {
                 "field": "faults",
                 "headerName": "Errors",
                 "headerTooltip": "XID errors of the last minute, and memory errors since boot that "
                 "could not be corrected",
-                "width": 96,
+                "width": 80,
             },
         ],
     )
@@ -248,7 +255,7 @@ def gpu_row(gpu: Gpu, names: Mapping[str, str]) -> dict[str, object]:
         "heat_text": ABSENT
         if now.temperature_celsius is None
         else f"{now.temperature_celsius:.0f} °C",
-        "throttled": gpu.throttle_words,
+        "throttled": _throttle_words(gpu),
         "faults": _fault_words(gpu),
     }
 
@@ -263,6 +270,14 @@ def _agent_troubles(node: NodeNow) -> list[str]:
     if node.agent_dropped_total:
         found.append(f"{node.agent_dropped_total:,} dropped")
     return found
+
+
+def _throttle_words(gpu: Gpu) -> str:
+    """Return why a GPU was slowed down; of one whose driver names no reasons that is not known."""
+    minute = gpu.state.minute
+    if minute is None or minute.throttled_ratio is None:
+        return ABSENT
+    return gpu.throttle_words or "nothing"
 
 
 def _fault_words(gpu: Gpu) -> str:

@@ -142,6 +142,8 @@ def runs_grid() -> Component:
             "animateRows": False,
             "suppressCellFocus": False,
             "suppressNoRowsOverlay": True,
+            # A phone has no column for the state.
+            "includeHiddenColumnsInQuickFilter": True,
             "rowSelection": {
                 "mode": "multiRow",
                 "headerCheckbox": False,
