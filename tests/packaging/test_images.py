@@ -255,6 +255,21 @@ def test_compose_services_take_their_arguments(tmp_path: Path) -> None:
         assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
+def test_the_agent_in_a_container_says_the_name_of_its_machine() -> None:
+    """Shells do not export HOSTNAME: as a variable of the file it was never the machine's."""
+    agent = dict(list_services())["agent"]
+    assert agent["uts"] == "host"
+    assert "LONGPOLE_HOST_NAME" not in agent["environment"]
+
+
+def test_the_page_says_what_the_compose_file_says() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    head = COMPOSE.read_text("utf-8").partition("name:")[0]
+    for command in ("chmod 0444 deploy/compose/secrets/token", "up --build server"):
+        assert command in page
+        assert command in head
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_units_start_commands(unit: Path, tmp_path: Path) -> None:
     text = unit.read_text("utf-8")
