@@ -1,4 +1,5 @@
 """What the pages have an operator give Helm and Kubernetes: charts render, objects are ones."""
+# pyright: reportMissingTypeStubs=false
 
 import re
 import shlex
