@@ -345,6 +345,28 @@ def test_a_restarted_server_is_found_again(chromium: Browser) -> None:
         server.stop()
 
 
+def test_a_page_whose_push_alone_is_lost_says_so_and_recovers(chromium: Browser) -> None:
+    """As through a proxy that ends websockets: ordinary questions are answered all the time."""
+    server = FakeServer()
+    server.start()
+    try:
+        with open_page(chromium) as (page, _):
+            open_run(page, server, LIVE_RUN)
+            expect(page.locator("#connection-pill")).to_have_attribute("data-state", "live")
+            server.let_push(False)
+            notice = page.locator("#connection-notice")
+            expect(notice).to_contain_text("Connection to the server lost")
+            expect(page.locator("#connection-pill")).to_have_attribute("data-state", "lost")
+            before = int(page.evaluate(CLOSED_BARS))
+            server.finish_step(LIVE_RUN)
+            server.let_push(True)
+            expect(notice).to_be_empty()
+            wait_for_more(page, CLOSED_BARS, before)
+            expect(page.locator("#connection-pill")).to_have_attribute("data-state", "live")
+    finally:
+        server.stop()
+
+
 def test_who_was_signed_out_is_not_told_of_a_lost_connection(chromium: Browser) -> None:
     server = FakeServer()
     server.start()

@@ -37,6 +37,7 @@ def drag(page: Page, plot: str, start: float, end: float) -> None:
     page.mouse.up()
 
 
+ENERGY = re.compile(r"\d [kM]?(J|Wh)")
 IS_SHOWN = """(() => {
   const plot = document.querySelector('#run-gpus .js-plotly-plot');
   const [from, to] = plot._fullLayout.xaxis.range.map((at) => plot._fullLayout.xaxis.r2l(at));
@@ -50,7 +51,7 @@ def test_what_is_zoomed_on_one_chart_all_show(page: Page, server: FakeServer) ->
     drag(page, "#run-throughput", 0.3, 0.6)
     page.wait_for_url(re.compile(r"zoom=[\d.]+-[\d.]+"))
     first, last = map(float, page.url.partition("zoom=")[2].partition("&")[0].split("-"))
-    for chart in ("run-shares", "run-mfu", "run-health"):
+    for chart in ("run-shares", "run-mfu", "run-energy-steps", "run-health"):
         page.wait_for_function(
             f"Math.abs({RANGE.format(chart)}[0] - {first}) < 0.01"
             f" && Math.abs({RANGE.format(chart)}[1] - {last}) < 0.01"
@@ -92,7 +93,8 @@ def test_one_crosshair_stands_on_every_chart(page: Page, server: FakeServer) -> 
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40, steps=3)
-    for chart, count in (("run-gpus", 1), ("run-engines", 1), ("run-shares", 1), ("run-health", 6)):
+    single = ("gpus", "engines", "shares", "throughput", "mfu", "energy-steps")
+    for chart, count in (*((f"run-{name}", 1) for name in single), ("run-health", 6)):
         page.wait_for_function(f"({LINES})('{chart}').length === {count}")
     (above,) = page.evaluate(f"({LINES})('run-gpus')")
     (below,) = page.evaluate(f"({LINES})('run-engines')")
@@ -100,6 +102,50 @@ def test_one_crosshair_stands_on_every_chart(page: Page, server: FakeServer) -> 
     # The browser is in another zone than UTC: steps and stages stand above their GPUs all the same.
     for trace in ("x.yaxis === 'y3'", "x.name === 'gen'"):
         assert page.evaluate(IS_SHOWN.replace("WHICH", trace))
+
+
+def test_energy_is_told_by_step_and_by_stage(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + run_address(LIVE_RUN))
+    page.wait_for_selector("#run-energy-steps .barlayer .point")
+    for axis in ("ytick", "y2tick"):
+        units = page.locator(f"#run-energy-steps .{axis} text")
+        expect(units.last).to_have_text(ENERGY)
+    rows = page.locator("#run-energy-stages tbody tr")
+    expect(rows.filter(has_text="gen").first).to_contain_text(ENERGY)
+    expect(page.locator("#run-energy-aside")).to_contain_text(ENERGY)
+    bar = page.locator("#run-energy-steps .barlayer .point path").last
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator("#run-energy-steps .hovertext").first).to_contain_text(ENERGY)
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url(re.compile(r"/step\?.*step=\d+"))
+
+
+def test_charts_of_the_cluster_share_crosshair_and_time(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + "/cluster")
+    page.wait_for_selector("#cluster-heat .heatmaplayer image")
+    page.locator("#cluster-gpus .ag-center-cols-container [role=row]").first.click()
+    page.wait_for_selector("#cluster-gpu .scatterlayer .trace")
+    page.locator("#cluster-heat").scroll_into_view_if_needed()
+    box = page.locator("#cluster-heat .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 40, steps=3)
+    for chart in ("cluster-heat", "cluster-gpu"):
+        page.wait_for_function(f"({LINES})('{chart}').length === 1")
+    drag(page, "#cluster-heat", 0.3, 0.6)
+    page.wait_for_url(re.compile(r"time=\d+-\d+"))
+    first, last = page.url.partition("time=")[2].partition("&")[0].split("-")
+    length = int(last) - int(first)
+    for chart in ("cluster-heat", "cluster-gpu"):
+        ends = RANGE.format(chart)
+        page.wait_for_function(
+            f"Math.abs(new Date({ends}[1]) - new Date({ends}[0]) - {length}) < 1000"
+        )
+    page.locator("#jump").click()
+    page.wait_for_function("!location.search.includes('time=')")
 
 
 def test_weight_syncs_are_marks_on_the_time_axis(page: Page, server: FakeServer) -> None:

@@ -139,6 +139,10 @@ class FakeServer:
         """Let time pass in the pretend cluster."""
         self._post("advance", seconds=seconds)
 
+    def let_push(self, works: bool) -> None:
+        """Close every pushed connection and refuse new ones, or let them in again."""
+        self._post("push", works=str(works).lower())
+
     def list_links(self) -> dict[str, str]:
         """Where alerts lead, by rule."""
         with urllib.request.urlopen(f"{self.address}/fake/links", timeout=60) as answer:

@@ -19,10 +19,11 @@ from longpole_server.api.security_headers import SecurityHeadersMiddleware
 from support.dashboard_fake_alarms import fill_each_rule
 from support.dashboard_fake_service import FakeService
 from support.dashboard_large_service import LargeService
+from support.dashboard_push import PushDoor
 
 
-def make_api(service: FakeService) -> FastAPI:
-    """Return an application with the dashboards on it, and the controls of the pretend clock."""
+def make_api(service: FakeService) -> PushDoor:
+    """Return an application with the dashboards on it, and the controls of what is pretended."""
     api = FastAPI()
 
     def advance(seconds: float) -> dict[str, int]:
@@ -39,6 +40,15 @@ def make_api(service: FakeService) -> FastAPI:
     def links() -> dict[str, str]:
         return {alert.rule: alert.link for alert in service.alerts.list_alerts()}
 
+    # In the event loop, whose tasks it ends.
+    async def set_push(works: bool) -> dict[str, bool]:
+        if works:
+            door.reopen()
+        else:
+            door.shut()
+        return {"works": works}
+
+    api.add_api_route("/fake/push", set_push, methods=["POST"])
     api.add_api_route("/fake/links", links)
     api.add_api_route("/fake/slow", slow, methods=["POST"])
     api.add_api_route("/fake/advance", advance, methods=["POST"])
@@ -46,7 +56,8 @@ def make_api(service: FakeService) -> FastAPI:
     mount(api, service, clock_ns=service.now_ns)
     # As in the program: what browsers would refuse there they refuse here.
     api.add_middleware(SecurityHeadersMiddleware)
-    return api
+    door = PushDoor(api)
+    return door
 
 
 def _advance(service: FakeService, speed: float, period_s: float = 0.5) -> None:

@@ -31,7 +31,7 @@
     },
     /* A chart was zoomed: the address says so, and every chart of the page follows it. */
     zoomAll(kind, event) {
-      if (!event || location.pathname !== "/run") return;
+      if (!event || !["/run", "/cluster"].includes(location.pathname)) return;
       const range = findRange(event);
       if (range === undefined) return;
       const axis = kind === "time" ? "time" : new URLSearchParams(location.search).get("axis") || "step";

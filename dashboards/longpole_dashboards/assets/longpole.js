@@ -290,7 +290,10 @@
     /* A control was moved: write it into the address, unless it says so already. */
     choose(path, name, value, fallback) {
       if (location.pathname !== path || value === null || value === undefined) return;
-      if ((getQuery(name) ?? fallback) !== value) setQuery(name, value === fallback ? null : value, true);
+      if ((getQuery(name) ?? fallback) === value) return;
+      const chosen = { [name]: value === fallback ? null : value };
+      /* Who asks for the last minutes leaves the time that was chosen on a chart. */
+      setQueries(name === "span" ? { ...chosen, time: null, zoom: null } : chosen);
     },
     /* The address changed: move the control. */
     chosen(path, search, name, fallback) {

@@ -130,6 +130,11 @@ def register(app: Dash, reader: Reader) -> None:
     def client(name: str, *wiring: Input) -> None:
         app.clientside_callback(ClientsideFunction("longpolePages", name), *wiring)
 
+    for chart in ("cluster-heat", "cluster-gpu"):
+        app.clientside_callback(
+            "event => window.longpoleCharts.zoomAll('time', event)",
+            Input(chart, "relayoutData"),
+        )
     client("chooseNode", Input("cluster-map", "clickData"))
     client("chooseNodeRow", Input("cluster-nodes", "cellClicked"))
     app.clientside_callback(

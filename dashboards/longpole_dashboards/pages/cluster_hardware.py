@@ -85,7 +85,7 @@ class HardwareReading(ClusterReading):
             return {}
         host, uuid = self.gpu.now.host, self.gpu.now.gpu_uuid
         return self._memory.ask(
-            ("gpu-series", host, uuid, self.view.query.text("span")),
+            ("gpu-series", host, uuid, self.view.query.text("span"), self.chosen_span_ns),
             self.span_ns,
             lambda: self._service.get_gpu_series(host, uuid, *self.span_ns, _SERIES_BINS),
         )
@@ -94,7 +94,7 @@ class HardwareReading(ClusterReading):
     def processes(self) -> Sequence[ProcessMemory]:
         """Processes of the chosen node, or of all, that grew most over the chosen time."""
         return self._memory.ask(
-            ("host-processes", self.node, self.view.query.text("span")),
+            ("host-processes", self.node, self.view.query.text("span"), self.chosen_span_ns),
             self.span_ns,
             lambda: self._service.list_host_processes(
                 self.node, *self.span_ns, _PROCESS_BINS, _MAX_PROCESSES

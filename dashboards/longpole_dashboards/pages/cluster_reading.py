@@ -10,7 +10,7 @@ from typing import Literal
 
 from longpole.conventions.gpus import THROTTLE_REASONS
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
-from longpole_dashboards.formats import NS_PER_S
+from longpole_dashboards.formats import NS_PER_MS, NS_PER_S
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.model.cluster import ClusterNow, GpuState, NodeNow
@@ -21,6 +21,8 @@ from longpole_server.model.storage import StorageReport
 Condition = Literal["silent", "throttled", "idle", "working", "free"]
 CONDITIONS: tuple[Condition, ...] = ("silent", "throttled", "idle", "working", "free")
 SPANS = ("10", "60", "360")
+# A longer time is not read for whoever types it.
+MAX_CHOSEN_MS = 7 * 86_400_000
 MAX_HEAT_BINS = 480
 SILENT_NS = 60 * NS_PER_S
 IDLE_RATIO = 0.05
@@ -98,8 +100,19 @@ class ClusterReading:
         return chosen if any(node.host == chosen for node in self.cluster.nodes) else None
 
     @cached_property
+    def chosen_span_ns(self) -> tuple[int, int] | None:
+        """The time that the address names, None where it names none or one that is too long."""
+        asked = self.view.query.span_ms("time")
+        if asked is None or asked[1] - asked[0] > MAX_CHOSEN_MS:
+            return None
+        return asked[0] * NS_PER_MS, asked[1] * NS_PER_MS
+
+    @cached_property
     def span_ns(self) -> tuple[int, int]:
-        """The time that the heat-map shows."""
+        """The time that the charts show: one chosen on them, else the last minutes."""
+        chosen = self.chosen_span_ns
+        if chosen is not None:
+            return chosen
         length_ns = int(self.view.query.choice("span", SPANS)) * 60 * NS_PER_S
         stride_ns = max(_HEAT_STRIDE_NS, length_ns // _HEAT_STRIDES)
         end_ns = self.cluster.ts_ns - self.cluster.ts_ns % stride_ns + stride_ns
@@ -110,7 +123,7 @@ class ClusterReading:
         """The chosen GPU field of every GPU over that time."""
         field = self.view.query.choice("field", HEAT_FIELDS[1:])
         return self._memory.ask(
-            ("cluster-heatmap", field, self.view.query.text("span")),
+            ("cluster-heatmap", field, self.view.query.text("span"), self.chosen_span_ns),
             self.span_ns,
             lambda: self._service.get_cluster_heatmap(field, *self.span_ns, MAX_HEAT_BINS),
         )

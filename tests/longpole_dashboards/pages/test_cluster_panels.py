@@ -71,6 +71,18 @@ def test_the_last_minutes_as_chosen() -> None:
     assert (high - low).total_seconds() == 3600
 
 
+def test_a_time_that_was_chosen_on_a_chart_is_what_is_read() -> None:
+    end_ms = NOW_NS // 10**6
+    view = make_view({"time": f"{end_ms - 120_000}-{end_ms - 60_000}", "span": "60"})
+    figure = render(HEAT_PANELS, FakeService(NOW_NS), view)["cluster-heat.figure"]
+    low, high = figure.layout.xaxis.range
+    assert (high - low).total_seconds() == 60
+    too_long = make_view({"time": f"{end_ms - 30 * 86_400_000}-{end_ms}", "span": "60"})
+    figure = render(HEAT_PANELS, FakeService(NOW_NS), too_long)["cluster-heat.figure"]
+    low, high = figure.layout.xaxis.range
+    assert (high - low).total_seconds() == 3600
+
+
 def test_an_empty_cluster_names_its_source() -> None:
     shown = render(PANELS, FakeService(NOW_NS, specs=()), make_view({}))
     assert "agent" in words(shown["cluster-nodes-absent.children"])
