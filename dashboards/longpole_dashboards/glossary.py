@@ -31,6 +31,11 @@ DEFINITIONS: Mapping[str, str] = MappingProxyType(
             "long reasoning."
         ),
         "unattributed": "Seconds of the step that no stage covers.",
+        "change": (
+            "Change: the newest step against the median of the earlier ones that the charts below "
+            "show. The verdict compares with a baseline of its own: the attempt's first steady "
+            "steps, and those just before the judged ones."
+        ),
         "staleness": "How many weight versions the oldest sample of the batch is behind.",
         "recoverable": "An estimate of what fixing this would give back; it is not a measurement.",
         "confidence": (

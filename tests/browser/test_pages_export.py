@@ -36,6 +36,11 @@ def read_csv(path: Path) -> list[list[str]]:
         (SAMPLE, "samplepage-siblings", "sample", 9),
         (COMPARISON, "compare-table", "part", 15),
         ("/alerts", "alerts-history", "when", 11),
+        ("/alerts", "alerts-rules", "fires when", 36),
+        ("/alerts", "alerts-silences", "until", 2),
+        ("/alerts", "alerts-channels", "failing", 3),
+        (run_address(LIVE_RUN), "run-evidence", "measured", 7),
+        (SAMPLE, "samplepage-facts", "input tokens", 13),
         ("/cluster", "cluster-nodes", "Node", 8),
         ("/cluster", "cluster-storage", "Table", 5),
         ("/cluster", "cluster-paces-0-gpus", "GPU", 4),
@@ -56,7 +61,8 @@ def test_tables_are_saved_as_csv(
     num_rows: int,
 ) -> None:
     page.goto(server.address + address)
-    page.wait_for_selector(f"#{target} :is(td, .ag-center-cols-container .ag-cell)")
+    filled = "td, .ag-center-cols-container .ag-cell, .lp-facts dd, [data-cells]"
+    page.locator(f"#{target} :is({filled})").first.wait_for(state="attached")
     with page.expect_download() as download:
         page.locator(f"[data-csv='{target}']").click()
     saved = tmp_path / "saved.csv"
@@ -123,6 +129,24 @@ def test_nor_is_it_in_one_of_plain_elements(page: Page, server: FakeServer, tmp_
     assert set(cells) >= wanted
     assert cells.count("'=1+1") == 2
     assert not [cell for cell in cells if cell.startswith(("=", "@", "+"))]
+
+
+def test_nor_is_it_in_one_of_entries(page: Page, server: FakeServer, tmp_path: Path) -> None:
+    page.goto(server.address + "/alerts")
+    page.locator("#alerts-silences [data-cells]").first.wait_for(state="attached")
+    page.evaluate(
+        """(texts) => {
+          const entry = document.querySelector("#alerts-silences [data-cells]");
+          entry.dataset.cells = JSON.stringify([...texts, ""]);
+        }""",
+        list(TEXTS),
+    )
+    with page.expect_download() as download:
+        page.locator("[data-csv='alerts-silences']").click()
+    saved = tmp_path / "saved.csv"
+    download.value.save_as(saved)
+    _, cells = read_csv(saved)
+    assert not [cell for cell in cells if cell.startswith(("=", "@", "+", "-2"))]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@
     return /[",\n]/.test(harmless) ? `"${harmless.replace(/"/g, '""')}"` : harmless;
   }
 
-  function saveTable(id, name) {
+  function saveTable(id, name, head) {
     const place = document.getElementById(id);
     if (!place) return;
     if (place.querySelector(".ag-root")) {
@@ -40,9 +40,12 @@
       );
       return;
     }
-    const rows = [...place.querySelectorAll("table tr")].map((row) =>
-      [...row.cells].map((cell) => quote((cell.dataset.value ?? cell.innerText).trim().replace(/\s+/g, " "))).join(",")
-    );
+    const line = (texts) => texts.map((text) => quote(text.trim().replace(/\s+/g, " "))).join(",");
+    const rows = head
+      ? [JSON.parse(head), ...[...place.querySelectorAll("[data-cells]")].map(({ dataset }) => JSON.parse(dataset.cells))].map(line)
+      : [...place.querySelectorAll("table tr, .lp-facts > div")].map((row) =>
+          line([...(row.cells || row.children)].map((cell) => cell.dataset.value ?? cell.innerText))
+        );
     /* The mark tells spreadsheets that it is UTF-8. */
     save(fileName(name, "csv"), `\ufeff${rows.join("\n")}\n`, "text/csv");
   }
@@ -101,7 +104,7 @@
     const button = event.target.closest("[data-csv], [data-png], [data-svg], #copy-link");
     if (!button) return;
     if (button.id === "copy-link") copyAddress(button);
-    else if (button.dataset.csv) saveTable(button.dataset.csv, button.dataset.name);
+    else if (button.dataset.csv) saveTable(button.dataset.csv, button.dataset.name, button.dataset.head);
     else if (button.dataset.png) saveChart(button.dataset.png, button.dataset.name, "png");
     else saveChart(button.dataset.svg, button.dataset.name, "svg");
   });

@@ -2,7 +2,9 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
-from typing import Literal
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from dash import html
 from dash.development.base_component import Component
@@ -13,14 +15,21 @@ ImageKind = Literal["png", "svg"]
 IMAGE_KINDS: tuple[ImageKind, ...] = ("png", "svg")
 
 
-def csv_button(target_id: str, name: str) -> Component:
+def csv_button(target_id: str, name: str, head: Sequence[str] = ()) -> Component:
     """Return a button that saves a table as CSV.
 
     Args:
         target_id: Id of a grid, or of a component with a table in it.
         name: Of the file, without its ending.
+        head: Where the target holds no table but parts with `row_cells`: what those are.
     """
-    return _button("CSV", "Save this table as CSV", data_csv=target_id, data_name=name)
+    more = {"data_head": json.dumps(list(head))} if head else {}
+    return _button("CSV", "Save this table as CSV", data_csv=target_id, data_name=name, **more)
+
+
+def row_cells(*cells: str) -> dict[str, Any]:
+    """Return the attributes by which a part of a page is a row of a saved table."""
+    return attributes(data_cells=json.dumps(cells))
 
 
 def image_button(graph_id: str, name: str, kind: ImageKind) -> Component:

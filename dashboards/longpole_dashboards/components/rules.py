@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from longpole_dashboards.addresses import run_address
 from longpole_dashboards.components.alert_card import severity_mark
 from longpole_dashboards.components.attributes import attributes
+from longpole_dashboards.components.export import row_cells
 from longpole_dashboards.components.panel import age
 from longpole_dashboards.formats import NS_PER_MS, format_duration, format_value
 from longpole_server.model.alert import HELD_BACK, RuleInput, RuleStatus
@@ -21,6 +22,9 @@ STATE_WORDS: Mapping[str, str] = {
     "held_back": "held back",
     "not_judgeable": "not judgeable",
 }
+
+# What a saved table of rules holds.
+RULE_HEAD = ("rule", "title", "state", "severity", "fires when", "why")
 
 
 def rule_state(rule: RuleStatus) -> str:
@@ -55,6 +59,14 @@ def rule_entry(rule: RuleStatus, names: Mapping[str, str]) -> Component:
         className="lp-rule",
         id=f"rule-{rule.rule_id.replace('.', '-')}",
         key=rule.rule_id,
+        **row_cells(
+            rule.rule_id,
+            rule.title,
+            STATE_WORDS[state],
+            rule.severity,
+            rule.condition,
+            _why(rule),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 from longpole_dashboards.components.panel import hinted
 from longpole_dashboards.components.sparkline import sparkline
 from longpole_dashboards.formats import ABSENT, format_change
+from longpole_dashboards.glossary import DEFINITIONS
 from longpole_dashboards.theme import ROLES, ThemeName
 
 Better = Literal["up", "down", "neither"]
@@ -46,7 +47,7 @@ def tile(shown: Tile, theme: ThemeName) -> Component:
     line = sparkline(shown.history[-40:], ROLES[theme].faint, filled=False)
     return html.Div(
         [
-            hinted(shown.label, shown.hint, "lp-tile-label"),
+            hinted(shown.label, f"{shown.hint} {DEFINITIONS['change']}".strip(), "lp-tile-label"),
             html.Div(
                 [html.Span(shown.value), html.Small(shown.unit if shown.value != ABSENT else "")],
                 className="lp-tile-value",

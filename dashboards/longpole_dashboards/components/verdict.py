@@ -136,7 +136,15 @@ def evidence_table(rows: Sequence[Evidence]) -> Component:
         )
         for row in rows
     ]
-    return html.Table([html.Tbody(body)], className="lp-table lp-evidence")
+    head = ("effect", "measured", "value", "compared with")
+    return html.Table(
+        [
+            # Rows speak for themselves; a saved table and a screen reader need more.
+            html.Thead(html.Tr([html.Th(word) for word in head]), className="lp-unseen"),
+            html.Tbody(body),
+        ],
+        className="lp-table lp-evidence",
+    )
 
 
 def _compared(row: Evidence) -> str:

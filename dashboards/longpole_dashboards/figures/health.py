@@ -65,7 +65,7 @@ def health(
                     "fixedrange": True,
                     "visible": bool(points),
                     "range": _range(values),
-                    "tickformat": "~s" if values and max(values) >= 1000 else "",
+                    "tickformat": _tick_format(name, values),
                 },
             }
         )
@@ -78,11 +78,12 @@ def health(
                 line={"width": 1.5, "color": roles.accent},
                 xaxis=f"x{suffix}",
                 yaxis=f"y{suffix}",
-                hovertemplate="step %{customdata[0]}: %{y:.4~g}<extra></extra>",
+                hovertemplate=f"step %{{customdata[0]}}: %{{y:.4~g}}{_unit(name)}<extra></extra>",
             )
         )
         _caption(figure, name, values, left, theme)
         if values:
+            _name_unit(figure, name, left, theme)
             _band(figure, name, values, suffix, theme)
         else:
             figure.add_annotation(
@@ -110,9 +111,7 @@ def _ends(series: Mapping[str, MetricSeries]) -> tuple[int, int]:
 def _caption(
     figure: Figure, name: str, values: Sequence[float], left: float, theme: ThemeName
 ) -> None:
-    kind = metrics.METRICS.get(name)
-    unit = "" if kind is None or kind.unit == "1" else f" {kind.unit}"
-    shown = f"<b>{_format_level(name, values[-1])}</b>{unit}" if values else ""
+    shown = f"<b>{_format_level(name, values[-1])}</b>{_unit(name)}" if values else ""
     for text, y, size, colour in (
         (_name(name), 1.0, 11, ROLES[theme].muted),
         (shown, 0.885, 13, ROLES[theme].text),
@@ -130,6 +129,38 @@ def _caption(
         )
 
 
+def _unit(name: str) -> str:
+    """Return a metric's unit behind a space; nothing where it has none or nobody told it."""
+    kind = metrics.METRICS.get(name)
+    return "" if kind is None or kind.unit == "1" else f" {kind.unit}"
+
+
+def _name_unit(figure: Figure, name: str, left: float, theme: ThemeName) -> None:
+    """Write the unit on top of a chart's axis: beside its numbers there is no room for it."""
+    figure.add_annotation(
+        text=_unit(name).strip(),
+        xref="paper",
+        yref="paper",
+        x=left,
+        y=0.73,
+        xanchor="right",
+        yanchor="bottom",
+        xshift=-3,
+        showarrow=False,
+        font={"size": 9, "color": ROLES[theme].faint},
+    )
+
+
+def _tick_format(name: str, values: Sequence[float]) -> str:
+    if _is_share(name):
+        return ".2~%"
+    return "~s" if values and max(values) >= 1000 else ""
+
+
+def _is_share(name: str) -> bool:
+    return name.endswith(("_ratio", "_fraction"))
+
+
 def _name(name: str) -> str:
     """Return a metric as people call it; of a trainer's own the end, where it differs."""
     kind = metrics.METRICS.get(name)
@@ -139,7 +170,7 @@ def _name(name: str) -> str:
 
 
 def _format_level(name: str, value: float) -> str:
-    if name.endswith(("_ratio", "_fraction")):
+    if _is_share(name):
         return format_ratio(value, 1)
     return format_count(value) if abs(value) >= 1000 else f"{value:.3g}"
 

@@ -12,12 +12,13 @@ from longpole_dashboards.addresses import ALERTS_PATH, Query
 from longpole_dashboards.components.attributes import attributes
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import choice, panel
+from longpole_dashboards.components.rules import RULE_HEAD
 from longpole_dashboards.pages.alerts_actions import (
     action_dialog,
     action_stores,
     register_actions,
 )
-from longpole_dashboards.pages.alerts_panels import GROUP, PANELS
+from longpole_dashboards.pages.alerts_panels import CHANNEL_HEAD, GROUP, PANELS, SILENCE_HEAD
 from longpole_dashboards.pages.alerts_reading import RULE_STATES, STATES
 from longpole_dashboards.pages.alerts_rule_form import register_rule_form, rule_dialog
 from longpole_dashboards.reading import Reader
@@ -73,11 +74,15 @@ def layout(query: Query) -> Component:
                             panel(
                                 "Silences",
                                 [_waiting("alerts-silences", 20), html.Div(id="alerts-said")],
+                                hint="Of what is silenced nobody is told; it still fires.",
+                                controls=(csv_button("alerts-silences", "silences", SILENCE_HEAD),),
                             ),
                             panel(
                                 "Channels",
                                 [_waiting("alerts-channels", 40), html.Div(id="alerts-tested")],
+                                hint="Where people are told, and whether that works.",
                                 controls=(
+                                    csv_button("alerts-channels", "channels", CHANNEL_HEAD),
                                     html.Button(
                                         "Send a sample",
                                         id="alerts-test",
@@ -101,6 +106,7 @@ def layout(query: Query) -> Component:
                     className="lp-scroll lp-history lp-wait",
                     style={"--wait": "60px"},
                 ),
+                hint="Each change of an alert, and whether people were told of it.",
                 aside="newest first",
                 controls=(csv_button("alerts-history", "alert history"),),
             ),
@@ -113,6 +119,7 @@ def layout(query: Query) -> Component:
                 ),
                 aside=html.Span(id="alerts-rules-aside"),
                 controls=(
+                    csv_button("alerts-rules", "alert rules", RULE_HEAD),
                     html.Button("New rule", id="alerts-rule-new", className="lp-text-button"),
                     choice(
                         "alerts-rules-state", _RULE_LABELS, query.text("rules") or RULE_STATES[0]

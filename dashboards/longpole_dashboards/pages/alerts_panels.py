@@ -12,10 +12,11 @@ from dash.development.base_component import Component
 from longpole_dashboards.addresses import ALERTS_PATH, alerts_address, run_address
 from longpole_dashboards.components.alert_card import alert_card, severity_mark
 from longpole_dashboards.components.attributes import attributes
+from longpole_dashboards.components.export import row_cells
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import age
 from longpole_dashboards.components.rules import rule_entry, rule_state
-from longpole_dashboards.formats import NS_PER_MS, format_value
+from longpole_dashboards.formats import NS_PER_MS, Zone, format_value
 from longpole_dashboards.pages.alerts_reading import RULE_STATES, AlertsReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_server.model.alert import AlertEvent, ChannelStatus, Silence
@@ -23,6 +24,9 @@ from longpole_server.model.alert import AlertEvent, ChannelStatus, Silence
 GROUP = "alerts"
 # Cards that a page shows: more are no list that anybody reads.
 MAX_CARDS = 100
+# What saved tables of silences and of channels hold.
+SILENCE_HEAD = ("rule", "run", "entity", "until", "author", "comment")
+CHANNEL_HEAD = ("channel", "kind", "delivered", "waiting", "given up", "last delivered", "failing")
 _STATE_ORDER = ("firing", "pending", "quiet", "held_back", "not_judgeable")
 _NO_ALERT = {
     "open": "Nothing fires, and nothing is about to.",
@@ -147,6 +151,14 @@ def _silence(silence: Silence, reading: AlertsReading) -> Component:
             ),
         ],
         className="lp-entry",
+        **row_cells(
+            silence.rule or "every rule",
+            reading.names.get(silence.run_id, silence.run_id) if silence.run_id else "",
+            silence.entity or "",
+            until,
+            silence.author,
+            silence.comment,
+        ),
     )
 
 
@@ -169,10 +181,10 @@ def _channels(reading: AlertsReading) -> tuple[object, ...]:
             ],
             {"display": "none"},
         )
-    return [_channel(channel) for channel in reading.channels], {}
+    return [_channel(channel, reading.view.zone) for channel in reading.channels], {}
 
 
-def _channel(channel: ChannelStatus) -> Component:
+def _channel(channel: ChannelStatus, zone: Zone) -> Component:
     delivered = (
         html.Span(["last delivered ", age(channel.last_delivered_ns // NS_PER_MS), " ago"])
         if channel.last_delivered_ns is not None
@@ -209,6 +221,17 @@ def _channel(channel: ChannelStatus) -> Component:
             ]
         ),
         className="lp-entry",
+        **row_cells(
+            channel.channel,
+            channel.kind,
+            str(channel.num_delivered),
+            str(channel.num_waiting),
+            str(channel.num_failed),
+            ""
+            if channel.last_delivered_ns is None
+            else zone.format_moment(channel.last_delivered_ns),
+            channel.last_error or "",
+        ),
     )
 
 

@@ -108,6 +108,7 @@ def gpu_panel() -> Component:
         panel(
             "One GPU",
             graph("cluster-gpu", 300),
+            hint="Its clock, power, temperature, activity and memory, over the time chosen below.",
             aside=html.Div(id="cluster-gpu-aside", className="lp-asides"),
         ),
         id="cluster-gpu-panel",

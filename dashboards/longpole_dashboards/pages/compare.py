@@ -86,6 +86,7 @@ def layout(query: Query) -> Component:
                     panel(
                         "Configuration",
                         html.Div(id="compare-config"),
+                        hint="Settings that both runs reported differently, or only one of them.",
                         aside=html.Span(id="compare-config-aside"),
                         controls=(csv_button("compare-config", "config differences"),),
                     ),

@@ -8,6 +8,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, html
 from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import RUN_PATH, Query
+from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
@@ -113,7 +114,14 @@ def _evidence() -> Component:
             style={"--wait": "300px"},
             className="lp-wait lp-scroll",
         ),
-        controls=(html.Button("Decision table", id="decisions-open", className="lp-text-button"),),
+        hint=(
+            "What speaks for and against the verdict. Outer: the trainer's timers; inner: samples, "
+            "engines, GPUs; other side: whether the rest is as usual."
+        ),
+        controls=(
+            csv_button("run-evidence", "evidence"),
+            html.Button("Decision table", id="decisions-open", className="lp-text-button"),
+        ),
         class_name="lp-why",
     )
 

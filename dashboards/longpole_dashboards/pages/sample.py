@@ -42,6 +42,8 @@ def layout(_query: Query) -> Component:
                         html.Div(
                             id="samplepage-facts", className="lp-wait", style={"--wait": "160px"}
                         ),
+                        hint="What the sample itself reported. –: nobody reported it.",
+                        controls=(csv_button("samplepage-facts", "sample facts"),),
                     ),
                 ],
                 className="lp-row lp-hero lp-hero-sample",
@@ -71,6 +73,10 @@ def layout(_query: Query) -> Component:
                             role="region",
                             **attributes(aria_label="Parts"),
                             className="lp-scroll",
+                        ),
+                        hint=(
+                            "Seconds of generating, tools, scoring and waiting. What an engine "
+                            "tells of its requests lies within generating."
                         ),
                         controls=(csv_button("samplepage-parts", "sample parts"),),
                     ),

@@ -152,6 +152,7 @@ def _samples(query: Query) -> Component:
             html.Div(grid, id="step-samples-table", className="lp-samples-table"),
             html.Div(id="step-samples-absent"),
         ],
+        hint="Samples of this step by the seconds from their start to their end.",
         aside="click a row to see where its time went",
         controls=(
             dmc.TextInput(

@@ -37,3 +37,13 @@ def test_a_metric_of_the_trainers_own_is_drawn_by_its_name() -> None:
     name = "actor/<b>pg_loss</b>"
     figure: Any = check_figure(health({name: MetricSeries(name, ((1, 10, 0.5),))}, theme="dark"))
     assert "&lt;b&gt;pg_loss" in texts(figure)
+
+
+def test_every_axis_of_health_says_its_unit() -> None:
+    points = ((1, 10, 0.1), (2, 20, 0.62))
+    names = ("entropy", "clip_fraction", "reward_mean")
+    series = {name: MetricSeries(name, points) for name in names}
+    figure: Any = check_figure(health(series, theme="dark"))
+    units = [each.text for each in figure.layout.annotations if each.xanchor == "right"]
+    assert units[0] == "nats"
+    assert figure.layout.yaxis2.tickformat == ".2~%"
