@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from longpole_server.api.waiting import create_waiting_app
+from support.agent_asgi import call
 from support.helm_child import Document, HelmChild, find
 from support.helm_modes import MODES, Values, merge
 
@@ -69,10 +71,17 @@ def test_a_single_server_may_hold_up_a_drain(helm: HelmChild) -> None:
     assert budget["spec"]["maxUnavailable"] == 0
 
 
-def test_servers_that_show_wait_for_a_migration_of_any_length(helm: HelmChild) -> None:
+async def test_servers_that_show_wait_for_a_migration_of_any_length(helm: HelmChild) -> None:
     documents = helm.render(MODES["web"])
     (container,) = read_pod(documents, "Deployment", "-web")["containers"]
-    assert container["startupProbe"]["failureThreshold"] > 10**9
+    app = create_waiting_app(lambda: "tables that the other server makes")
+    statuses: dict[str, int] = {}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        answer = await call(app, "GET", container[probe]["httpGet"]["path"])
+        assert answer is not None
+        statuses[probe] = answer.status
+    assert statuses == {"startupProbe": 200, "livenessProbe": 200, "readinessProbe": 503}
+    assert container["startupProbe"]["failureThreshold"] >= 900
     spec = find(documents, "Deployment", "-web")["spec"]
     assert spec["progressDeadlineSeconds"] >= 1800
 
