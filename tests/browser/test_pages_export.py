@@ -256,12 +256,23 @@ def test_every_page_fits_and_has_both_themes(
     page.wait_for_function(f"{ground} !== '{dark}'")
 
 
-@pytest.mark.parametrize("address", [SAMPLE, COMPARISON, "/cluster", "/alerts"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/",
+        run_address(LIVE_RUN),
+        step_address(LIVE_RUN, 20),
+        SAMPLE,
+        COMPARISON,
+        "/cluster",
+        "/alerts",
+    ],
+)
 def test_the_keyboard_reaches_the_navigation_and_shows_where_it_is(
     page: Page, server: FakeServer, address: str
 ) -> None:
     page.goto(server.address + address)
-    page.wait_for_selector(".lp-panel")
+    page.wait_for_selector(".lp-page")
     reached = list[str]()
     for _ in range(8):
         page.keyboard.press("Tab")
