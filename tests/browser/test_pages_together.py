@@ -164,7 +164,10 @@ def test_health_is_shown_by_the_clock_too(page: Page, server: FakeServer) -> Non
 
 
 def test_gpus_of_one_node_are_a_choice_in_the_address(page: Page, server: FakeServer) -> None:
-    open_run(page, server, "&only=node:node-a2")
+    page.goto(server.address + run_address(LIVE_RUN) + "&only=node:node-a2")
+    page.wait_for_selector("#run-gpus .heatmaplayer image")
+    # All replicas are on the other node.
+    expect(page.locator("#run-engines-absent")).to_contain_text("none of node node-a2")
     rows = "document.querySelector('#run-gpus .js-plotly-plot').data.find(t => t.name === 'gpus').y"
     page.wait_for_function(f"{rows}.length === 8 && {rows}.every(n => n.startsWith('node-a2'))")
     page.locator("#run-only").click()
@@ -200,6 +203,35 @@ def test_samples_are_searched_and_those_of_a_replica_chosen(page: Page, server: 
     expect(ids).to_have_count(2)
     page.get_by_label("Search samples").fill("no such sample")
     expect(page.locator("#step-samples-absent")).to_contain_text("No sample matches")
+
+
+def test_a_replica_of_a_step_has_its_gpus_and_its_engine(page: Page, server: FakeServer) -> None:
+    page.goto(server.address + step_address(LIVE_RUN, 20) + "&only=replica:replica-2")
+    page.wait_for_selector("#step-timeline .heatmaplayer image")
+    plot = "document.querySelector('#step-timeline .js-plotly-plot')"
+    rows = f"{plot}?.data?.find(t => t.name === '{{}}')?.y?.length"
+    page.wait_for_function(f"{rows.format('gpus')} === 2 && {rows.format('kv')} === 1")
+    for panel in ("step-absent", "step-partial", "step-energy"):
+        expect(page.locator(f"#{panel}")).to_contain_text("Not filtered:")
+    expect(page.locator("#step-only")).to_have_value("replica-2")
+    # What is on no GPU shows none, and says so.
+    page.goto(server.address + step_address(LIVE_RUN, 20) + "&only=node:elsewhere")
+    expect(page.locator("#step-absent")).to_contain_text("No GPU of node elsewhere")
+    expect(page.locator("#step-samples-absent")).to_contain_text("none of node elsewhere")
+    page.wait_for_function(f"{plot}?.data?.some(t => /^(gpus|kv)$/.test(t.name)) === false")
+
+
+def test_a_replica_of_a_run_has_its_gpus_and_its_engine(page: Page, server: FakeServer) -> None:
+    open_run(page, server)
+    page.locator("#run-only").click()
+    page.get_by_role("option", name="replica-2").click()
+    page.wait_for_url(re.compile("only=replica"))
+    rows = (
+        "document.querySelector('#{} .js-plotly-plot')?.data?.find(t => t.name === '{}')?.y.length"
+    )
+    page.wait_for_function(f"{rows.format('run-engines', 'kv')} === 1")
+    page.wait_for_function(f"{rows.format('run-gpus', 'gpus')} === 2")
+    expect(page.locator("#run-gpus-absent")).to_contain_text("Not filtered:")
 
 
 def test_the_step_shows_replicas_and_engines(page: Page, server: FakeServer) -> None:

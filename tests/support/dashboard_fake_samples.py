@@ -47,8 +47,15 @@ def _halve(part: TrajectoryPart) -> tuple[TrajectoryPart, TrajectoryPart]:
 
 def make_replica_gpus(trajectory: Trajectory, lanes: Sequence[RunGpu]) -> tuple[RunGpu, ...]:
     """Return the two GPUs of a sample's replica."""
-    number = int((trajectory.replica or "replica-0").removeprefix("replica-"))
-    return tuple(lanes[2 * number : 2 * number + 2])
+    return list_replica_gpus(trajectory.replica or "replica-0", lanes)
+
+
+def list_replica_gpus(replica: str, lanes: Sequence[RunGpu]) -> tuple[RunGpu, ...]:
+    """Return the two GPUs of a replica; none of what is no replica of theirs."""
+    number = replica.removeprefix("replica-")
+    if not number.isdigit():
+        return ()
+    return tuple(lanes[2 * int(number) : 2 * int(number) + 2])
 
 
 def make_metric(spec: RunSpec, planned: PlannedStep, name: str) -> float:

@@ -29,7 +29,7 @@ from longpole_server.model.discovery import Registration, ScrapeTarget, Scraping
 from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts
-from longpole_server.model.gpu import GpuHeatmap, GpuNow
+from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.metric import MetricColumnsPage
 from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
@@ -78,7 +78,12 @@ from support.dashboard_fake_runs import (
     LIVE_RUN,
     make_specs,
 )
-from support.dashboard_fake_samples import make_metric, make_parts, make_replica_gpus
+from support.dashboard_fake_samples import (
+    list_replica_gpus,
+    make_metric,
+    make_parts,
+    make_replica_gpus,
+)
 from support.dashboard_workload import (
     PlannedStep,
     RunSpec,
@@ -358,6 +363,18 @@ class FakeService:
     ) -> EngineLanes:
         spec = self._spec(run_id)
         return make_engine_lanes(spec, self._known(run_id), start_ns, end_ns, max_bins)
+
+    def list_replica_gpus(
+        self, run_id: str, replica: str, start_ns: int, end_ns: int, attempt: int | None = None
+    ) -> Sequence[RunGpu]:
+        return list_replica_gpus(replica, make_gpus(self._spec(run_id)))
+
+    def list_replica_hosts(
+        self, run_id: str, replicas: Sequence[str], attempt: int | None = None
+    ) -> Mapping[str, tuple[str, ...]]:
+        lanes = make_gpus(self._spec(run_id))
+        found = {name: {gpu.host for gpu in list_replica_gpus(name, lanes)} for name in replicas}
+        return {name: tuple(sorted(hosts)) for name, hosts in found.items() if hosts}
 
     def get_stragglers(
         self, run_id: str, first: int | None = None, last: int | None = None

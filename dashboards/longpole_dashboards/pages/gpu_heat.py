@@ -1,6 +1,6 @@
 """GPU heat-maps for pages: the field that was asked for, or the nearest one that is reported."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 from dash.development.base_component import Component
@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES, kept_extreme
 from longpole_dashboards.glossary import not_reported
+from longpole_dashboards.pages.lane_filter import LaneFilter
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.service import Service
 
@@ -26,28 +27,15 @@ def read_heatmap(
     return service.get_gpu_heatmap(run_id, FALLBACK_FIELD, *span_ns, max_bins)
 
 
-def select_lanes(heatmap: GpuHeatmap, only: str | None) -> GpuHeatmap:
-    """Return the lanes of `node:<host>` or `role:<role>`; all of them where none is meant."""
-    kind, _, name = (only or "").partition(":")
-    rows = [
-        row
-        for row, lane in enumerate(heatmap.lanes)
-        if name == {"node": lane.host, "role": lane.role}.get(kind)
-    ]
-    if not rows:
-        return heatmap
-    lanes = tuple(heatmap.lanes[row] for row in rows)
-    return replace(heatmap, lanes=lanes, values=heatmap.values[rows])
-
-
-def lane_choices(heatmap: GpuHeatmap) -> list[dict[str, object]]:
-    """Return what may be chosen: every GPU, a role, or a node."""
+def lane_choices(heatmap: GpuHeatmap, replicas: Sequence[str] = ()) -> list[dict[str, object]]:
+    """Return what may be chosen: everything, a role, a node, or a replica."""
     roles = sorted({lane.role for lane in heatmap.lanes if lane.role})
     hosts = sorted({lane.host for lane in heatmap.lanes})
     return [
         {"value": ALL_LANES, "label": "all GPUs"},
         *({"value": f"role:{role}", "label": f"role {role}"} for role in roles if len(roles) > 1),
         *({"value": f"node:{host}", "label": host} for host in hosts if len(hosts) > 1),
+        *({"value": f"replica:{name}", "label": name} for name in replicas if len(replicas) > 1),
     ]
 
 
@@ -68,3 +56,13 @@ def heat_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
             f"and shows the {kept_extreme(heatmap.field)} of them."
         )
     return absent(" ".join(words)) if words else None
+
+
+def lane_words(
+    asked: str, heatmap: GpuHeatmap, shown: GpuHeatmap, only: LaneFilter
+) -> list[Component]:
+    """Return `heat_words` of what is shown, and what must be said of the choice of GPUs."""
+    said = only.say_gpus(has_any=bool(heatmap.lanes), has_shown=bool(shown.lanes))
+    # Of none that is left nothing else is to be said.
+    usual = None if heatmap.lanes and not shown.lanes else heat_words(asked, shown)
+    return [each for each in (usual, absent(said) if said else None) if each is not None]

@@ -164,7 +164,7 @@ def _gpus(query: Query) -> Component:
                 size="xs",
                 w=150,
                 allowDeselect=False,
-                **attributes(aria_label="Which GPUs"),
+                **attributes(aria_label="Which GPUs or replica"),
             ),
             choice("run-span", [(name, f"{name} min") for name in SPANS], _at(query, 4)),
             dmc.Select(

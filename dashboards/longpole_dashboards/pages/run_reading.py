@@ -10,7 +10,8 @@ from longpole.conventions import stages
 from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
 from longpole_dashboards.formats import NS_PER_S
-from longpole_dashboards.pages.gpu_heat import read_heatmap, select_lanes
+from longpole_dashboards.pages.gpu_heat import read_heatmap
+from longpole_dashboards.pages.lane_filter import ONLY, LaneFilter, open_filter
 from longpole_dashboards.pages.run_window import TIME, ZOOM, RunWindow
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
@@ -179,8 +180,21 @@ class RunReading:
 
     @cached_property
     def shown_gpus(self) -> GpuHeatmap:
-        """Those of the node or role that was chosen."""
-        return select_lanes(self.heatmap, self.view.query.text("only"))
+        """Those of the node, role or replica that was chosen."""
+        return self.only.select_gpus(self.heatmap)
+
+    @cached_property
+    def shown_engines(self) -> EngineLanes:
+        """Those of the node or replica that was chosen."""
+        return self.only.select_engines(self.engines)
+
+    @cached_property
+    def only(self) -> LaneFilter:
+        """The node, role or replica that was chosen."""
+        asked = self.view.query.text(ONLY)
+        if LaneFilter.parse(asked).kind is None:
+            return LaneFilter()
+        return open_filter(self._service, self.run_id, asked, self.engines.replicas, self.span_ns)
 
     @cached_property
     def engines(self) -> EngineLanes:

@@ -19,7 +19,8 @@ from longpole_dashboards.figures.health import health
 from longpole_dashboards.figures.moments import Moment, mark_moments, mark_time_axis
 from longpole_dashboards.figures.template import message_figure
 from longpole_dashboards.glossary import not_reported
-from longpole_dashboards.pages.gpu_heat import heat_words, lane_choices
+from longpole_dashboards.pages.gpu_heat import lane_choices, lane_words
+from longpole_dashboards.pages.lane_filter import ONLY
 from longpole_dashboards.pages.run_moments import list_moments, list_syncs
 from longpole_dashboards.pages.run_reading import RunReading
 from longpole_dashboards.refresh import Panel, PanelGroup
@@ -41,6 +42,7 @@ HEALTH_METRICS = (
 _MAX_ASKED = 16
 _SHOWN_ASKED = 3
 _TOKENS = "tokens_total"
+_WHOLE_RUN = "the stages above, and charts other than GPUs and engines"
 
 
 def _gpus(reading: RunReading) -> tuple[object, ...]:
@@ -55,9 +57,11 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
         zone=view.zone,
         theme=view.theme,
     )
-    words = heat_words(view.query.choice("field", HEAT_FIELDS), heatmap)
+    asked, said = view.query.choice("field", HEAT_FIELDS), reading.only.say_whole(_WHOLE_RUN)
+    words = lane_words(asked, reading.heatmap, heatmap, reading.only)
+    words += [absent(said)] if said else []
     has_bands = any(stage.windows for step in steps for stage in step.stages)
-    choices = lane_choices(reading.heatmap)
+    choices = lane_choices(reading.heatmap, reading.engines.replicas)
     if not heatmap.lanes and not has_bands:
         return figure, {"display": "none"}, words, "", choices
     _map_steps(figure, steps, reading)
@@ -80,17 +84,18 @@ def _map_steps(figure: Figure, steps: Sequence[Step], reading: RunReading) -> No
 
 
 def _engines(reading: RunReading) -> tuple[object, ...]:
-    lanes = reading.engines
-    if not lanes.replicas:
-        return message_figure("", reading.view.theme), {"display": "none"}, absent(
-            not_reported("engines", "Engines")
-        )  # fmt: skip
+    lanes = reading.shown_engines
+    has_any, has_shown = bool(reading.engines.replicas), bool(lanes.replicas)
+    said = reading.only.say_replicas("Engines", has_any=has_any, has_shown=has_shown)
+    if not has_shown:
+        words = absent(said or not_reported("engines", "Engines"))
+        return message_figure("", reading.view.theme), {"display": "none"}, words
     view = reading.view
     figure = engine_lanes(lanes, reading.span_ns, zone=view.zone, theme=view.theme)
     mark_moments(figure, list_moments(reading, "time"))
     mark_time_axis(figure, _syncs_in(reading, _steps_in(reading, reading.span_ns[0])))
     figure.update_layout(uirevision=f"{reading.span_ns}", meta={"axis": "time"})
-    return *fit_height(figure), None
+    return *fit_height(figure), absent(said) if said else None
 
 
 def _steps_in(reading: RunReading, start_ns: int) -> Sequence[Step]:
@@ -191,7 +196,12 @@ PANELS = PanelGroup[RunReading](
                 ("run-engines", "style"),
                 ("run-engines-absent", "children"),
             ),
-            lambda reading: (reading.run_id, reading.span_ns, reading.alerts_key()),
+            lambda reading: (
+                reading.run_id,
+                reading.span_ns,
+                reading.alerts_key(),
+                reading.view.query.text(ONLY),
+            ),
             _engines,
         ),
         Panel(

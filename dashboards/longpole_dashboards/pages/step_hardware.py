@@ -20,6 +20,7 @@ from longpole_dashboards.components.paces import gpu_paces, replica_paces, title
 from longpole_dashboards.components.panel import panel
 from longpole_dashboards.formats import format_energy
 from longpole_dashboards.glossary import DEFINITIONS, not_reported
+from longpole_dashboards.pages.lane_filter import ONLY
 from longpole_dashboards.pages.step_reading import StepReading
 from longpole_dashboards.refresh import Panel, PanelGroup
 from longpole_dashboards.theme import stage_label
@@ -53,18 +54,25 @@ def hardware_row() -> Component:
 def _paces(reading: StepReading) -> tuple[object, ...]:
     if reading.step.closed_by is None:
         return (absent("Paces are compared when the step has ended."),)
-    found = reading.detail.stragglers
+    found, only = reading.detail.stragglers, reading.only
+    gpus = [gpu for gpu in found.gpus if only.keeps_gpu(gpu)]
+    replicas = [score for score in found.replicas if only.keeps_replica(score.replica)]
+    said = [
+        only.say_gpus(has_any=bool(found.gpus), has_shown=bool(gpus)),
+        only.say_replicas("Replicas", has_any=bool(found.replicas), has_shown=bool(replicas)),
+    ]
     return (
         [
+            *(absent(each) for each in said if each is not None),
             *titled_table(
                 "GPUs, by their clock at work",
-                gpu_paces(found.gpus, _SHOWN_GPUS),
+                gpu_paces(gpus, _SHOWN_GPUS),
                 "step-paces-gpus",
                 f"stragglers of step {reading.number} gpus",
             ),
             *titled_table(
                 "Replicas, by their seconds a token",
-                replica_paces(found.replicas, _SHOWN_REPLICAS),
+                replica_paces(replicas, _SHOWN_REPLICAS),
                 "step-paces-replicas",
                 f"stragglers of step {reading.number} replicas",
             ),
@@ -99,7 +107,12 @@ def _energy(reading: StepReading) -> tuple[object, ...]:
     ]
     if step.tokens_total and is_whole:
         facts.append((f"{total / step.tokens_total:.3g} J", "a token"))
-    return ([energy_facts(facts), energy_table(costs)],)
+    said = reading.only.say_whole("energy of all GPUs of the step")
+    return ([absent(said) if said else None, energy_facts(facts), energy_table(costs)],)
+
+
+def _key(reading: StepReading) -> object:
+    return (reading.key(), reading.view.query.text(ONLY))
 
 
 PANELS = PanelGroup[StepReading](
@@ -107,7 +120,7 @@ PANELS = PanelGroup[StepReading](
     path=STEP_PATH,
     read=StepReading,
     panels=(
-        Panel((("step-paces", "children"),), StepReading.key, _paces),
-        Panel((("step-energy", "children"),), StepReading.key, _energy),
+        Panel((("step-paces", "children"),), _key, _paces),
+        Panel((("step-energy", "children"),), _key, _energy),
     ),
 )

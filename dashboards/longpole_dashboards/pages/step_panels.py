@@ -37,7 +37,8 @@ from longpole_dashboards.formats import (
     format_whole,
 )
 from longpole_dashboards.glossary import not_reported
-from longpole_dashboards.pages.gpu_heat import heat_words, lane_choices
+from longpole_dashboards.pages.gpu_heat import lane_choices, lane_words
+from longpole_dashboards.pages.lane_filter import ONLY
 from longpole_dashboards.pages.step_reading import StepReading
 from longpole_dashboards.pages.step_tail import tail_costs
 from longpole_dashboards.pages.step_window import PART
@@ -132,7 +133,7 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
         open_stage=reading.run.summary.open_stage,
         now_ns=reading.view.now_ns,
         selected=reading.view.query.text("sample"),
-        engines=reading.engines,
+        engines=reading.shown_engines,
         chosen_ns=reading.window.chosen_ns,
     )
     figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
@@ -145,20 +146,30 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
     chosen = reading.view.query.choice("field", HEAT_FIELDS)
     words = [
         *_part_words(reading),
-        heat_words(chosen, reading.heatmap),
+        *lane_words(chosen, reading.heatmap, reading.shown_gpus, reading.only),
+        *map(absent, _filter_words(reading)),
         *(absent(not_reported(source, label)) for found, label, source in missing if not found),
     ]
     if not (reading.trajectories or reading.heatmap.lanes or has_windows):
         style = {"display": "none"}
-    choices = [
-        *lane_choices(reading.heatmap),
-        *(
-            {"value": f"replica:{name}", "label": name}
-            for name in reading.detail.replicas
-            if len(reading.detail.replicas) > 1
-        ),
+    return figure, style, words, lane_choices(reading.heatmap, reading.replicas)
+
+
+def _filter_words(reading: StepReading) -> list[str]:
+    """Return what must be said of the rows that the choice of GPUs does not reach, or empties."""
+    only, engines = reading.only, reading.engines
+    shown = bool(reading.shown_engines.replicas)
+    said = [
+        only.say_replicas("Engines", has_any=bool(engines.replicas), has_shown=shown),
+        _sample_words(reading),
+        only.say_whole("stages, processes and idle GPUs"),
     ]
-    return figure, style, words, choices
+    return [each for each in said if each is not None]
+
+
+def _sample_words(reading: StepReading) -> str | None:
+    has_any, has_shown = bool(reading.trajectories), bool(reading.chosen_samples)
+    return reading.only.say_replicas("Samples", has_any=has_any, has_shown=has_shown)
 
 
 def _part_words(reading: StepReading) -> list[Component]:
@@ -180,10 +191,10 @@ def _samples(reading: StepReading) -> tuple[object, ...]:
     chosen = [t for t in reading.trajectories if t.trajectory_id == selected and t not in found]
     rows = [_sample_row(t, selected) for t in [*chosen, *found]]
     shown = {"display": "block" if rows else "none"}
-    if rows:
-        return rows, shown, None
-    words = "No sample matches." if reading.trajectories else not_reported("trajectories")
-    return rows, shown, absent(words)
+    words = _sample_words(reading)
+    if not rows and words is None:
+        words = "No sample matches." if reading.trajectories else not_reported("trajectories")
+    return rows, shown, absent(words) if words else None
 
 
 def _sample_row(t: Trajectory, selected: str | None) -> dict[str, object]:
@@ -224,12 +235,14 @@ def _spread(reading: StepReading) -> tuple[object, ...]:
         if field == RUNNING
         else distribution(spread, field=field, theme=reading.view.theme)
     )
+    said = reading.only.say_whole("all samples of the step") if spread.count else None
+    whole = absent(said) if said else None
     if detail.long_tail is not None:
-        return figure, tail_costs(detail.long_tail, reading.step.duration_s)
+        return figure, [whole, tail_costs(detail.long_tail, reading.step.duration_s)]
     # Nobody needs to be told twice that there are no samples.
     why = detail.long_tail_reason if spread.count else None
     words = f"What the long tail costs is not known: {why}." if why else None
-    return figure, html.Div(words, className="lp-dim") if words else None
+    return figure, [whole, html.Div(words, className="lp-dim") if words else None]
 
 
 # Shown at once: what follows takes longer to read.
@@ -275,7 +288,10 @@ PANELS = PanelGroup[StepReading](
         ),
         Panel(
             (("step-spread-figure", "figure"), ("step-partial", "children")),
-            lambda reading: (reading.key(), reading.view.query.text("spread")),
+            lambda reading: (
+                reading.key(),
+                *(reading.view.query.text(name) for name in ("spread", ONLY)),
+            ),
             _spread,
         ),
     ),

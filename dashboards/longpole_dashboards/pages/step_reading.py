@@ -9,7 +9,8 @@ from statistics import median
 
 from longpole.conventions import stages
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
-from longpole_dashboards.pages.gpu_heat import read_heatmap, select_lanes
+from longpole_dashboards.pages.gpu_heat import read_heatmap
+from longpole_dashboards.pages.lane_filter import ONLY, LaneFilter, open_filter
 from longpole_dashboards.pages.step_window import StepWindow
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
@@ -175,20 +176,46 @@ class StepReading:
 
     @cached_property
     def shown_gpus(self) -> GpuHeatmap:
-        """Those of the node or role that was chosen."""
-        return select_lanes(self.heatmap, self.view.query.text("only"))
+        """Those of the node, role or replica that was chosen."""
+        return self.only.select_gpus(self.heatmap)
+
+    @cached_property
+    def shown_engines(self) -> EngineLanes:
+        """Those of the node or replica that was chosen."""
+        return self.only.select_engines(self.engines)
+
+    @cached_property
+    def replicas(self) -> Sequence[str]:
+        """Those that made samples, or whose engines told of themselves."""
+        return sorted({*self.detail.replicas, *self.engines.replicas})
+
+    @cached_property
+    def only(self) -> LaneFilter:
+        """The node, role or replica that was chosen."""
+        asked = self.view.query.text(ONLY)
+        if LaneFilter.parse(asked).kind is None:
+            return LaneFilter()
+        replicas, span_ns = self.replicas, self.window.whole_ns
+        return self._memory.ask(
+            ("step-only", self.run_id, self.number, asked),
+            self._large_token,
+            lambda: open_filter(
+                self.service, self.run_id, asked, replicas, span_ns, self.step.attempt
+            ),
+        )
 
     @cached_property
     def shown_samples(self) -> Sequence[Trajectory]:
-        """Those of the replica that was chosen, and that match what was searched for."""
-        kind, _, name = (self.view.query.text("only") or "").partition(":")
+        """Those of the choice, that match what was searched for."""
         words = (self.view.query.text("q") or "").lower().split()
-        return [
-            t
-            for t in self.trajectories
-            if (kind != "replica" or t.replica == name)
-            and all(word in _describe(t) for word in words)
-        ]
+        return [t for t in self.chosen_samples if all(word in _describe(t) for word in words)]
+
+    @cached_property
+    def chosen_samples(self) -> Sequence[Trajectory]:
+        """Those of the replica, or of the replicas on the node, that was chosen."""
+        if not self.only.narrows_replicas:
+            return self.trajectories
+        return [t for t in self.trajectories if self.only.keeps_replica(t.replica)]
 
     @cached_property
     def engines(self) -> EngineLanes:

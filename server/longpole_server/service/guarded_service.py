@@ -11,7 +11,7 @@ from longpole_server.model.diagnosis import Diagnosis
 from longpole_server.model.discovery import Registration, ScrapeTarget, ScrapingAgent
 from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
-from longpole_server.model.gpu import GpuHeatmap, GpuNow
+from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.metric import MetricColumnsPage
 from longpole_server.model.run import RunDetail, RunSummary
 from longpole_server.model.step import Step
@@ -175,6 +175,20 @@ class GuardedService:
         """Return what the run's engines reported over a time."""
         self._check(run_id)
         return self._service.get_engine_lanes(run_id, start_ns, end_ns, max_bins, attempt)
+
+    def list_replica_gpus(
+        self, run_id: str, replica: str, start_ns: int, end_ns: int, attempt: int | None = None
+    ) -> Sequence[RunGpu]:
+        """Return the GPUs that a replica works on."""
+        self._check(run_id)
+        return self._service.list_replica_gpus(run_id, replica, start_ns, end_ns, attempt)
+
+    def list_replica_hosts(
+        self, run_id: str, replicas: Sequence[str], attempt: int | None = None
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the nodes of replicas."""
+        self._check(run_id)
+        return self._service.list_replica_hosts(run_id, replicas, attempt)
 
     def get_stragglers(
         self, run_id: str, first: int | None = None, last: int | None = None

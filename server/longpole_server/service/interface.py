@@ -226,6 +226,24 @@ class Service(Protocol):
         """Return what the run's engines reported over a time; of its newest attempt by default."""
         ...
 
+    def list_replica_gpus(
+        self, run_id: str, replica: str, start_ns: int, end_ns: int, attempt: int | None = None
+    ) -> Sequence[RunGpu]:
+        """Return the GPUs that a replica works on in a time; none where nothing tells.
+
+        Of the run's newest attempt by default.
+        """
+        ...
+
+    def list_replica_hosts(
+        self, run_id: str, replicas: Sequence[str], attempt: int | None = None
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the nodes of replicas, of the newest attempt by default.
+
+        Those of which nothing tells are left out.
+        """
+        ...
+
     def get_stragglers(
         self, run_id: str, first: int | None = None, last: int | None = None
     ) -> RunStragglers:

@@ -63,7 +63,11 @@ from longpole_server.service.interface import (
 from longpole_server.service.metric_columns import list_metrics, spell_names
 from longpole_server.service.paces import MAX_PACED_STEPS, PaceReader
 from longpole_server.service.ranges import check_range
-from longpole_server.service.replicas import find_replica
+from longpole_server.service.replicas import (
+    find_replica,
+    list_replica_gpus,
+    list_replica_hosts,
+)
 from longpole_server.service.runs import RunsReader
 from longpole_server.service.step_gpus import MAX_STEP_BINS
 from longpole_server.service.step_tables import StepTables, select
@@ -370,9 +374,26 @@ class StoreService:
     ) -> EngineLanes:
         """Return what the run's engines reported over a time; of its newest attempt by default."""
         _check_bins(start_ns, end_ns, max_bins)
-        newest = self._runs.get_summary(run_id).attempt
-        chosen = newest if attempt is None else attempt
+        chosen = self._choose_attempt(run_id, attempt)
         return read_engine_lanes(self._reader, run_id, chosen, start_ns, end_ns, max_bins)
+
+    def list_replica_gpus(
+        self, run_id: str, replica: str, start_ns: int, end_ns: int, attempt: int | None = None
+    ) -> Sequence[RunGpu]:
+        """Return the GPUs that a replica works on in a time; none where nothing tells."""
+        chosen = self._choose_attempt(run_id, attempt)
+        return list_replica_gpus(self._reader, run_id, replica, chosen, (start_ns, end_ns))
+
+    def list_replica_hosts(
+        self, run_id: str, replicas: Sequence[str], attempt: int | None = None
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the nodes of replicas; those of which nothing tells are left out."""
+        chosen = self._choose_attempt(run_id, attempt)
+        return list_replica_hosts(self._reader, run_id, replicas, chosen)
+
+    def _choose_attempt(self, run_id: str, attempt: int | None) -> int:
+        newest = self._runs.get_summary(run_id).attempt
+        return newest if attempt is None else attempt
 
     def get_stragglers(
         self, run_id: str, first: int | None = None, last: int | None = None

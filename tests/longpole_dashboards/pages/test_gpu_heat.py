@@ -1,4 +1,5 @@
-from longpole_dashboards.pages.gpu_heat import ALL_LANES, lane_choices, select_lanes
+from longpole_dashboards.pages.gpu_heat import ALL_LANES, lane_choices
+from longpole_dashboards.pages.lane_filter import LaneFilter
 from support.dashboard_fake_service import ASYNC_RUN, LIVE_RUN, FakeService
 
 NOW_NS = 1_760_000_000 * 10**9
@@ -9,18 +10,17 @@ def heatmap(run_id: str):
     return FakeService(NOW_NS).get_gpu_heatmap(run_id, "sm_active_ratio", *SPAN_NS, 50)
 
 
-def test_a_node_or_a_role_can_be_chosen() -> None:
+def test_a_node_a_role_or_a_replica_can_be_chosen() -> None:
     everything = heatmap(ASYNC_RUN)
-    offered = [choice["value"] for choice in lane_choices(everything)]
-    assert offered == [ALL_LANES, "role:rollout", "role:trainer", "node:node-c1", "node:node-c2"]
-    for only in offered[1:]:
-        chosen = select_lanes(everything, str(only))
+    offered = [choice["value"] for choice in lane_choices(everything, ["r-0", "r-1"])]
+    lanes = ["role:rollout", "role:trainer", "node:node-c1", "node:node-c2"]
+    assert offered == [ALL_LANES, *lanes, "replica:r-0", "replica:r-1"]
+    for only in lanes:
+        chosen = LaneFilter.parse(only).select_gpus(everything)
         assert len(chosen.lanes) == 8 == len(chosen.values)
-    assert {lane.role for lane in select_lanes(everything, "role:trainer").lanes} == {"trainer"}
 
 
-def test_what_is_not_there_leaves_everything() -> None:
-    everything = heatmap(LIVE_RUN)
-    for only in (None, ALL_LANES, "node:elsewhere", "replica:replica-1", "nonsense"):
-        assert select_lanes(everything, only) is everything
-    assert "role:hybrid" not in [choice["value"] for choice in lane_choices(everything)]
+def test_what_there_is_one_of_is_no_choice() -> None:
+    offered = [choice["value"] for choice in lane_choices(heatmap(LIVE_RUN), ["r-0"])]
+    assert "role:hybrid" not in offered
+    assert "replica:r-0" not in offered

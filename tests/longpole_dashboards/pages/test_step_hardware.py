@@ -36,3 +36,14 @@ def test_what_is_missing_names_its_source() -> None:
     assert "longpole.trajectory(replica=..., " in paces
     assert "Energy: not reported, would come from the energy or power of NVML" in energy
     assert "when the step has ended" in shown(LIVE_RUN, 31)[0]
+
+
+def test_only_the_gpus_and_replicas_that_were_chosen_are_compared() -> None:
+    query = {"run": LIVE_RUN, "step": "8", "only": "replica:replica-2"}
+    found = render(PANELS, FakeService(NOW_NS), make_view(query))
+    paces, energy = (
+        " ".join(words(found[f"step-{name}.children"]).split()) for name in ("paces", "energy")
+    )
+    assert "replica-2" in paces and "replica-0" not in paces
+    assert "more, at" not in paces
+    assert "Not filtered: energy of all GPUs of the step." in energy

@@ -49,3 +49,22 @@ def test_a_replica_that_no_process_names_has_the_node_of_its_name_or_none(
     assert (detail.gpus, detail.replica_hosts) == ((), ("node-7",))
     write_sample(bench, run, "somewhere")
     assert bench.service.get_trajectory(run_id, "t").replica_hosts == ()
+
+
+def test_a_replica_leads_to_its_gpus_and_nodes_without_a_sample(
+    bench: ServiceBench, run_id: str
+) -> None:
+    run = RunScript(run_id)
+    engine = ProcessSeen(
+        run_id, 1, "node-7", 70, "rollout", run.at(1), instance="replica-1",
+        gpu_ids=("GPU-place-a",),
+    )  # fmt: skip
+    write_sample(bench, run, "replica-1", Records(processes=[engine]))
+    hold(bench, run, "GPU-place-a", "GPU-place-b")
+    span_ns = (run.at(1), run.at(2))
+    gpus = bench.service.list_replica_gpus(run_id, "replica-1", *span_ns)
+    assert [gpu.gpu_uuid for gpu in gpus] == ["GPU-place-a"]
+    assert bench.service.list_replica_gpus(run_id, "replica-1", *span_ns, attempt=2) == ()
+    assert bench.service.list_replica_gpus(run_id, "stranger", *span_ns) == ()
+    hosts = bench.service.list_replica_hosts(run_id, ["replica-1", "stranger", "node-7:80/0"])
+    assert hosts == {"replica-1": ("node-7",), "node-7:80/0": ("node-7",)}
