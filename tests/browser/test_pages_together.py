@@ -286,6 +286,18 @@ def test_a_zoom_of_a_step_is_its_address_and_asks_for_finer_bins(
     assert "t=" not in page.url.partition("?")[2].replace("step=", "")
 
 
+def test_more_evidence_of_a_step_is_one_click_away(page: Page, server: FakeServer) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    open_step(page, server)
+    rows = page.locator("#step-verdict .lp-effect:visible")
+    expect(rows).to_have_count(3)
+    # The timeline begins well above the end of the window.
+    box = page.locator("#step-timeline").bounding_box()
+    assert box is not None and box["y"] < 500
+    page.locator("#step-evidence summary").click()
+    expect(rows).to_have_count(6)
+
+
 def test_a_step_says_what_stopping_early_would_have_saved(page: Page, server: FakeServer) -> None:
     page.goto(server.address + step_address(LIVE_RUN, 20))
     what_if = page.locator("#step-partial")

@@ -38,7 +38,7 @@ def verdict_card(diagnosis: Diagnosis, *below: Component) -> Component:
                 className="lp-verdict-head",
             ),
             html.H2(verdict_title(diagnosis.verdict), className="lp-verdict-title"),
-            html.P(with_code(diagnosis.summary), className="lp-verdict-summary"),
+            html.P(with_code(_summary(diagnosis)), className="lp-verdict-summary"),
             html.Div([*_cause(diagnosis), *_recoverable(diagnosis)], className="lp-verdict-foot"),
             *_first_look(diagnosis),
             *below,
@@ -46,6 +46,13 @@ def verdict_card(diagnosis: Diagnosis, *below: Component) -> Component:
         className="lp-panel lp-verdict",
         style={"--family": verdict_colour(diagnosis.verdict)},
     )
+
+
+def _summary(diagnosis: Diagnosis) -> str:
+    """Return the sentence without the title that stands above it: it begins with the numbers."""
+    title = verdict_title(diagnosis.verdict)
+    rest = diagnosis.summary.removeprefix(f"{title}:").lstrip()
+    return rest[:1].upper() + rest[1:]
 
 
 def confidence(level: str | None) -> Component | None:
@@ -111,6 +118,24 @@ def _first_look(diagnosis: Diagnosis) -> list[Component]:
     ]
 
 
+def folded_evidence(rows: Sequence[Evidence], num_shown: int) -> list[Component]:
+    """Return the first measurements, and the rest of them one click away."""
+    shown, more = rows[:num_shown], rows[num_shown:]
+    if not more:
+        return [evidence_table(rows)]
+    against = sum(row.effect == "contradicts" for row in more)
+    noun = "measurement" if len(more) == 1 else "measurements"
+    words = f"{len(more)} more {noun}"
+    if against:
+        words += f", {against} of them {'contradicts' if against == 1 else 'contradict'}"
+    rest = html.Details(
+        [html.Summary(words), evidence_table(more)],
+        className="lp-details lp-more-evidence",
+        id="step-evidence",
+    )
+    return [evidence_table(shown), rest]
+
+
 def evidence_table(rows: Sequence[Evidence]) -> Component:
     """Return the measurements that speak for and against a verdict."""
     if not rows:
@@ -122,6 +147,7 @@ def evidence_table(rows: Sequence[Evidence]) -> Component:
                     html.Span(
                         "supports" if row.effect == "supports" else "contradicts",
                         className=f"lp-effect lp-effect-{row.effect}",
+                        title=row.effect,
                     )
                 ),
                 html.Td(

@@ -71,7 +71,7 @@ def step_timeline(view: StepView, *, theme: ThemeName) -> Figure:
     rows = _Rows()
     axes: dict[str, dict[str, Any]] = {}
     axes["stages"] = draw_stages(figure, view, rows.add("stages", _ROW_PX["stages"]), theme)
-    if view.detail.sync_phases:
+    if view.sync_phases:
         axes["sync"] = draw_sync(figure, view, rows.add("sync", _ROW_PX["sync"]), theme)
     if view.detail.lanes:
         height = lanes_px(view.detail.lanes)

@@ -23,7 +23,7 @@ from longpole_dashboards.theme import (
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.model.run import OpenStage
-from longpole_server.model.step import Gap, Step
+from longpole_server.model.step import Gap, Step, SyncPhase
 from longpole_server.model.trajectory import Trajectory
 from longpole_server.service import StepDetail
 
@@ -65,6 +65,16 @@ class StepView:
     def end_ns(self) -> int:
         """End of the step, or now while it is open."""
         return self.step.end_ns or max(self.now_ns, self.step.start_ns + NS_PER_S)
+
+    @property
+    def sync_phases(self) -> Sequence[SyncPhase]:
+        """Those that lie in the step: between steps nothing is drawn of them."""
+        start_ns, end_ns = self.step.start_ns, self.end_ns
+        return [
+            phase
+            for phase in self.detail.sync_phases
+            if phase.start_ns < end_ns and phase.end_ns > start_ns
+        ]
 
     @property
     def shown_ns(self) -> tuple[int, int]:
@@ -145,7 +155,7 @@ def draw_stages(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) ->
 
 def draw_sync(figure: Figure, view: StepView, yaxis: str, theme: ThemeName) -> dict[str, Any]:
     """Draw the phases of the weight sync."""
-    phases = view.detail.sync_phases
+    phases = view.sync_phases
     shades = [0.9 if index % 2 == 0 else 0.5 for index in range(len(phases))]
     colour = stage_colour(stages.UPDATE_WEIGHTS)
     figure.add_trace(

@@ -13,8 +13,8 @@ from longpole_dashboards.components.export import file_link
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import fit_height
 from longpole_dashboards.components.verdict import (
-    evidence_table,
     findings_list,
+    folded_evidence,
     next_looks,
     verdict_card,
 )
@@ -49,6 +49,7 @@ from longpole_server.model.trajectory import Trajectory
 GROUP = "step"
 HEAD_GROUP = "step-head"
 SHOWN_SAMPLES = 100
+SHOWN_EVIDENCE = 3
 
 
 def _title(reading: StepReading) -> tuple[object, ...]:
@@ -117,7 +118,8 @@ def _verdict(reading: StepReading) -> tuple[object, ...]:
         className="lp-details",
         id="step-next",
     )
-    return (verdict_card(diagnosis, evidence_table(diagnosis.evidence), more),)
+    evidence = folded_evidence(diagnosis.evidence, SHOWN_EVIDENCE)
+    return (verdict_card(diagnosis, *evidence, more),)
 
 
 def _ledger(reading: StepReading) -> tuple[object, ...]:
@@ -148,11 +150,19 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
         *_part_words(reading),
         *lane_words(chosen, reading.heatmap, reading.shown_gpus, reading.only),
         *map(absent, _filter_words(reading)),
+        _sync_words(view),
         *(absent(not_reported(source, label)) for found, label, source in missing if not found),
     ]
     if not (reading.trajectories or reading.heatmap.lanes or has_windows):
         style = {"display": "none"}
     return figure, style, words, lane_choices(reading.heatmap, reading.replicas)
+
+
+def _sync_words(view: StepView) -> Component | None:
+    """Return why a step shows no phase of its weight sync though some were told."""
+    if not view.detail.sync_phases or view.sync_phases:
+        return None
+    return absent("Sync phases: the weight sync of this step ran outside of it, after its end.")
 
 
 def _filter_words(reading: StepReading) -> list[str]:

@@ -4,6 +4,7 @@ from longpole_dashboards.components.verdict import (
     decision_table,
     evidence_table,
     findings_list,
+    folded_evidence,
     verdict_card,
     with_code,
 )
@@ -85,3 +86,23 @@ def test_what_to_try_first_stands_with_the_sentence() -> None:
     assert first.text.replace("`", "") in words(line).replace("`", "")
     assert all(key in words(line) for key in first.keys)
     assert not find_all(verdict_card(replace(diagnosis, next=())), "lp-verdict-try")
+
+
+def test_the_sentence_does_not_repeat_its_title() -> None:
+    title = "The rollout waits for a few long samples"
+    told = replace(diagnose(), summary=f"{title}: gen takes 71 % of each step.")
+    shown = words(verdict_card(told))
+    assert shown.count(title) == 1
+    assert "Gen takes 71 % of each step." in shown
+    other = replace(diagnose(), summary="Steps take 9 s, but nothing tells what they are spent on.")
+    assert other.summary in words(verdict_card(other))
+
+
+def test_a_step_shows_three_measurements_and_the_rest_on_a_click() -> None:
+    evidence = diagnose().evidence
+    first, rest = folded_evidence(evidence, 3)
+    assert len(find_all(first, "lp-effect")) == 3
+    assert len(find_all(rest, "lp-effect")) == len(evidence) - 3
+    assert f"{len(evidence) - 3} more measurements, 1 of them contradicts" in words(rest)
+    (alone,) = folded_evidence(evidence[:3], 3)
+    assert "more" not in words(alone)

@@ -9,7 +9,7 @@ import pytest
 
 from longpole_dashboards.figures.timeline import step_timeline
 from longpole_dashboards.figures.timeline_rows import SLOWEST_LANES, StepView, fit_label
-from longpole_server.model.step import StageLane
+from longpole_server.model.step import StageLane, SyncPhase
 from longpole_server.model.trajectory import Trajectory
 from support.dashboard_fake_service import BARE_RUN, LIVE_RUN, FakeService
 from support.dashboard_steps import S
@@ -209,3 +209,16 @@ def test_many_processes_in_a_part_lie_where_they_lay() -> None:
     columns = [at for at, code in enumerate(picture.z[0]) if code]
     assert picture.x0 + picture.dx * columns[0] == pytest.approx(22.0, abs=0.02)
     assert picture.x0 + picture.dx * columns[-1] == pytest.approx(24.0, abs=0.02)
+
+
+def test_a_weight_sync_after_the_step_makes_no_empty_row() -> None:
+    view = make_view()
+    end_ns = view.end_ns
+    after = (SyncPhase("transfer", end_ns + S, end_ns + 2 * S),)
+    assert "sync phases" not in labels(
+        draw(replace(view, detail=replace(view.detail, sync_phases=after)))
+    )
+    inside = (SyncPhase("transfer", end_ns - 2 * S, end_ns - S), *after)
+    assert "sync phases" in labels(
+        draw(replace(view, detail=replace(view.detail, sync_phases=inside)))
+    )
