@@ -71,7 +71,8 @@ def flatten(value: Any, wired: Collection[str] = ()) -> Any:  # noqa: ANN401 - a
         value: A component, text, or a list of them; anything else is returned as it is.
         wired: Ids that callbacks read or fill: these stay components.
     """
-    if not isinstance(value, Component | list | tuple):
+    # An empty list may as well be the rows of a table: it holds nothing to put together.
+    if not isinstance(value, Component | list | tuple) or value == []:
         return value
     node = _fold(value, wired)
     if not isinstance(node, _Foreign):

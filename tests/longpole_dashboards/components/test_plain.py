@@ -122,3 +122,7 @@ def test_what_leaves_the_server_has_no_component_left() -> None:
     )
     assert orjson.loads(orjson.dumps(to_values(shown))) == json.loads(to_json_plotly(shown))
     assert to_values("words") == "words"
+
+
+def test_a_table_without_rows_gets_a_list_of_none() -> None:
+    assert flatten([]) == []
