@@ -1,11 +1,12 @@
-"""How long the server works for the run, step and cluster page of a large run.
+"""How long the server works for each page of a large run.
 
 Run by hand: `python benchmarks/page_latency.py [--full] [--data-dir DIR]`. The data is made inside
 the embedded database: a run of 10,000 steps on 1,024 GPUs for 24 hours, with 8,192 samples a step
-in its last steps. `--full` is 88 million GPU rows and 10 million spans of samples (10 minutes and
-8 GB of disk on 2 cores); without it the GPUs have 3 hours and the samples a tenth. A data
-directory that is kept is used again. A page's time is what its panels take to be read, drawn and
-turned into JSON on the server: cold (nothing remembered, the database open), and as after a write
+in its last steps; beside it 200 short runs that ended, and 500 alerts of the past. `--full` is 88
+million GPU rows and 10 million spans of samples (15 minutes and 8 GB of disk on 2 cores); without
+it the GPUs have 3 hours and the samples a tenth. A data directory that is kept is used again. A
+page's time is what all its panels take, those below the window too, to be read, drawn and turned
+into JSON on the server: cold (nothing remembered, the database open), and as after a write
 elsewhere, when pages read again. `CPU` is of all threads; on a busy machine it says more than the
 clock does. There is no peer here; the budget is one second.
 """
@@ -28,14 +29,9 @@ from plotly.io.json import to_json_plotly  # pyright: ignore[reportMissingImport
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.figures.figure import Figure
 from longpole_dashboards.formats import Zone
-from longpole_dashboards.pages import (
-    cluster_panels,
-    run_panels,
-    run_slow_panels,
-    run_summary_panels,
-    sample_panels,
-    step_panels,
-)
+from longpole_dashboards.pages import alerts, cluster, compare, runs, sample
+from longpole_dashboards.pages import run as run_page
+from longpole_dashboards.pages import step as step_page
 from longpole_dashboards.reading import Reader as PageReader
 from longpole_dashboards.refresh import PanelGroup, View
 from longpole_server.errors import NotFoundError
@@ -50,6 +46,7 @@ from longpole_server.store import Store, StoreConfig, open_store
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from support.alert_events import make_event
 from support.server_runs import RunScript, merge
 from support.server_service import HandClock, ServiceBench, build_bench
 
@@ -59,6 +56,7 @@ STEPS = 10_000
 PATTERN_STEPS = 20
 SAMPLES_A_STEP = 8_192
 PARTS_A_SAMPLE = 4
+OTHER_RUNS, PAST_ALERTS = 200, 500
 METRIC_NAMES = (
     "critic/score/mean",
     "actor/entropy",
@@ -209,11 +207,44 @@ def make_data(store: Store, bench: ServiceBench, cluster: Cluster) -> None:
     for copies in (SPAN_COPIES, SCALAR_COPIES):
         client.command(copies.format(**shape))
     note(f"{STEPS:,} steps")
+    make_others(bench, cluster)
     make_samples(client.command, cluster)
     note(f"{cluster.sample_steps * SAMPLES_A_STEP * (1 + PARTS_A_SAMPLE):,} spans of samples")
     make_gpu_rows(client.command, cluster)
     note(f"{cluster.gpus * cluster.gpu_seconds:,} GPU rows")
     client.close()
+
+
+def make_others(bench: ServiceBench, cluster: Cluster) -> None:
+    """Add what other pages list beside the run: short runs that ended, and alerts of the past."""
+    for number in range(OTHER_RUNS):
+        begin_ns = cluster.begin_ns + number * 400 * NS
+        other = RunScript(f"bench/short-{number}", begin_ns=begin_ns, host="node-000")
+        bench.write(
+            merge(
+                other.start(system="verl", algorithm="grpo", gpu_count=8),
+                *(make_step(other, step) for step in range(1, 4)),
+                other.end(3 * STEP_S),
+            )
+        )
+    events = [
+        make_event(
+            number,
+            kind=kind,
+            event_id=f"{kind}-{number}",
+            ts_ns=cluster.begin_ns + (number * 100 + later_s) * NS,
+            decided_ns=cluster.begin_ns + (number * 100 + later_s) * NS,
+            started_ns=cluster.begin_ns + number * 100 * NS,
+            fired_ns=cluster.begin_ns + number * 100 * NS,
+            run_id=RUN,
+            entity_id=RUN,
+        )
+        for number in range(PAST_ALERTS)
+        for kind, later_s in (("firing", 0), ("resolved", 60))
+    ]
+    assert bench.alert_store is not None
+    bench.alert_store.writer.write_events(events)
+    note(f"{OTHER_RUNS} other runs, {PAST_ALERTS} alerts")
 
 
 def copy_steps(store: Store, bench: ServiceBench) -> None:
@@ -274,7 +305,7 @@ def hold_gpus(store: Store, cluster: Cluster) -> None:
 def make_step(run: RunScript, step: int) -> Records:
     start_s = (step - 1) * STEP_S
     points = [
-        MetricPoint(RUN, 1, step, name, 0.5 + number / 100, run.at(start_s + STEP_S))
+        MetricPoint(run.run_id, 1, step, name, 0.5 + number / 100, run.at(start_s + STEP_S))
         for number, name in enumerate(METRIC_NAMES)
     ]
     return merge(
@@ -330,31 +361,33 @@ def opened(directory: Path) -> Generator[tuple[Store, ServiceBench]]:
     store.close()
 
 
-PAGES: Mapping[str, tuple[tuple[PanelGroup[Any], ...], str]] = {
-    "run, last 40 steps": (
-        (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS),
-        f"?id={RUN}",
-    ),
-    "run, all steps, 2 h": (
-        (run_panels.PANELS, run_summary_panels.PANELS, run_slow_panels.PANELS),
-        f"?id={RUN}&steps=all&span=120",
-    ),
-    "step, 8,192 samples": (
-        (step_panels.HEAD_PANELS, step_panels.PANELS, sample_panels.PANELS),
-        f"?run={RUN}&step={{step}}&id=s{{step}}-77",
-    ),
-    "cluster, 10 min": (
-        (cluster_panels.PANELS, cluster_panels.HEAT_PANELS),
-        "?",
-    ),
-    "cluster, 6 h": (
-        (cluster_panels.PANELS, cluster_panels.HEAT_PANELS),
-        "?span=360",
-    ),
+Groups = tuple[PanelGroup[Any], ...]
+RUNS: Groups = runs.FIRST_GROUPS + runs.LATER_GROUPS
+RUN_PAGE: Groups = run_page.FIRST_GROUPS + run_page.LATER_GROUPS
+STEP: Groups = step_page.FIRST_GROUPS + step_page.LATER_GROUPS
+SAMPLE: Groups = sample.FIRST_GROUPS + sample.LATER_GROUPS
+COMPARE: Groups = compare.FIRST_GROUPS + compare.LATER_GROUPS
+CLUSTER: Groups = cluster.FIRST_GROUPS + cluster.LATER_GROUPS
+ALERTS: Groups = alerts.FIRST_GROUPS + alerts.LATER_GROUPS
+HALVES = f"?a={RUN}&from=1&to=5000&b_from=5001&b_to=10000"
+
+# Name -> the panels of the page, those below the window too, and its address.
+PAGES: Mapping[str, tuple[Groups, str]] = {
+    "runs, 201 of them": (RUNS, "?"),
+    "run, last 40 steps": (RUN_PAGE, f"?id={RUN}"),
+    "run, all steps, 2 h": (RUN_PAGE, f"?id={RUN}&steps=all&span=120"),
+    "step, 8,192 samples": (STEP, f"?run={RUN}&step={{step}}&id=s{{step}}-77"),
+    "sample": (SAMPLE, f"?run={RUN}&id=s{{step}}-77"),
+    "compare, its two ends": (COMPARE, f"?a={RUN}"),
+    "compare, its two halves": (COMPARE, HALVES),
+    "cluster, 10 min": (CLUSTER, "?"),
+    "cluster, 6 h": (CLUSTER, "?span=360"),
+    "cluster, one node": (CLUSTER, "?node=node-007"),
+    "alerts, 500 past": (ALERTS, "?"),
 }
 
 
-def draw(groups: tuple[PanelGroup[Any], ...], reader: PageReader, view: View) -> dict[str, float]:
+def draw(groups: Groups, reader: PageReader, view: View) -> dict[str, float]:
     """Read and draw every panel of a page; return the milliseconds of each."""
     times_ms: dict[str, float] = {}
     for group in groups:
@@ -380,7 +413,6 @@ def reopen(store: Store, bench: ServiceBench) -> ServiceBench:
 def measure_pages(
     store: Store, bench: ServiceBench, cluster: Cluster, rounds: int, only: str
 ) -> None:
-    bench.clock.seconds = (cluster.now_ns - HandClock().now_ns()) / NS
     print(f"\n{'milliseconds':<24}{'cold':>9}{'p50':>9}{'p95':>9}{'CPU p50':>9}   slowest panels")
     for name, (groups, address) in PAGES.items():
         if only not in name:
@@ -389,7 +421,9 @@ def measure_pages(
         cpu_ms: list[float] = []
         panels_ms: dict[str, list[float]] = {}
         fresh = reopen(store, bench)
+        bench.clock.seconds = (cluster.now_ns - HandClock().now_ns()) / NS
         for number in range(rounds):
+            bench.clock.seconds += 1
             step = STEPS - 1 - number % (cluster.sample_steps - 2)
             view = View(
                 query=Query.parse(address.format(step=step)),
@@ -466,7 +500,7 @@ def measure_queries(store: Store, bench: ServiceBench, cluster: Cluster, rounds:
         )
 
 
-def run(directory: Path, *, full: bool, rounds: int, only: str) -> None:
+def measure(directory: Path, *, full: bool, rounds: int, only: str) -> None:
     stamp = directory / "made"
     now_ns = time.time_ns() // (60 * NS) * 60 * NS
     if stamp.exists():
@@ -493,10 +527,12 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.data_dir is not None:
         arguments.data_dir.mkdir(parents=True, exist_ok=True)
-        run(arguments.data_dir, full=arguments.full, rounds=arguments.rounds, only=arguments.only)
+        measure(
+            arguments.data_dir, full=arguments.full, rounds=arguments.rounds, only=arguments.only
+        )
         return 0
     with TemporaryDirectory() as directory:
-        run(Path(directory), full=arguments.full, rounds=arguments.rounds, only=arguments.only)
+        measure(Path(directory), full=arguments.full, rounds=arguments.rounds, only=arguments.only)
     return 0
 
 

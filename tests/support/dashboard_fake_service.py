@@ -31,7 +31,7 @@ from longpole_server.model.engines import EngineLanes
 from longpole_server.model.facts import RunFacts, StepFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.metric import MetricColumnsPage
-from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
+from longpole_server.model.run import Attempt, OpenStage, Pace, RunDetail, RunSummary, Source
 from longpole_server.model.step import (
     Gap,
     OutsideStage,
@@ -178,6 +178,10 @@ class FakeService:
             attempts=attempts,
             sources=(source,),
         )
+
+    def list_paces(self, run_id: str) -> Sequence[Pace]:
+        closed = [step for step in self.list_steps(run_id) if step.duration_s is not None]
+        return [Pace(step.throughput_tokens_per_s_per_gpu, step.end_ns) for step in closed[-40:]]
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None

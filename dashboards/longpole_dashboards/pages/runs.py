@@ -15,7 +15,7 @@ from longpole_dashboards.addresses import RUNS_PATH, Query
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.notice import empty_state
 from longpole_dashboards.components.panel import attributes
-from longpole_dashboards.pages.runs_table import History, read_history, run_row, runs_grid
+from longpole_dashboards.pages.runs_table import run_row, runs_grid
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import (
     Panel,
@@ -88,7 +88,7 @@ def _render_table(reading: RunsReading) -> tuple[object, ...]:
     rows = [
         run_row(
             run,
-            read_history(reading.reader, run) if index < MAX_SPARKLINES else History(),
+            reading.reader.service.list_paces(run.run_id) if index < MAX_SPARKLINES else (),
             colour,
         )
         for index, run in enumerate(reading.runs)

@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import dash_ag_grid as dag
 from dash.development.base_component import Component
@@ -19,38 +19,9 @@ from longpole_dashboards.formats import (
     format_ratio,
 )
 from longpole_dashboards.glossary import DEFINITIONS
-from longpole_dashboards.reading import Reader
 from longpole_dashboards.theme import stage_label, verdict_colour
 from longpole_dashboards.verdicts import verdict_badge, verdict_title
-from longpole_server.model.run import RunSummary
-
-SPARKLINE_STEPS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The last steps of a run: throughput of each, and when the newest ended."""
-
-    throughput: tuple[float | None, ...] = ()
-    ended_ns: int | None = None
-
-
-def read_history(reader: Reader, run: RunSummary) -> History:
-    """Return the history of a run; asks the service only when its steps changed."""
-    if run.last_step is None:
-        return History()
-    last = run.last_step
-
-    def read() -> History:
-        steps = reader.service.list_steps(run.run_id, max(0, last - SPARKLINE_STEPS), last)
-        closed = [step for step in steps if step.duration_s is not None]
-        return History(
-            tuple(step.throughput_tokens_per_s_per_gpu for step in closed),
-            closed[-1].end_ns if closed else None,
-        )
-
-    state = (run.attempt, last, run.num_steps, run.step_duration_s)
-    return reader.memory.ask(("history", run.run_id), state, read)
+from longpole_server.model.run import Pace, RunSummary
 
 
 def runs_grid() -> Component:
@@ -156,12 +127,19 @@ def runs_grid() -> Component:
     )
 
 
-def run_row(run: RunSummary, history: History, colour: str) -> dict[str, object]:
-    """Return a row: values to sort by, and the words that stand for them."""
+def run_row(run: RunSummary, paces: Sequence[Pace], colour: str) -> dict[str, object]:
+    """Return a row: values to sort by, and the words that stand for them.
+
+    Args:
+        run: The run.
+        paces: Of its last steps, which are drawn.
+        colour: Of the line.
+    """
     about = [run.project, run.algorithm, run.mode, run.system]
     if run.mode_source == "inferred" and run.mode is not None:
         about[2] = f"{run.mode} (inferred)"
     stage = run.open_stage
+    ended_ns = paces[-1].end_ns if paces else None
     return {
         "id": run.run_id,
         "href": run_address(run.run_id),
@@ -173,12 +151,12 @@ def run_row(run: RunSummary, history: History, colour: str) -> dict[str, object]
         "open_since_ms": None if stage is None else stage.since_ns // NS_PER_MS,
         "open_grace_s": LATE_GRACE_S,
         "open_longest_s": None if stage is None else stage.usual_max_s,
-        "ended_ms": None if history.ended_ns is None else history.ended_ns // NS_PER_MS,
+        "ended_ms": None if ended_ns is None else ended_ns // NS_PER_MS,
         "step_s": run.step_duration_s,
         "step_s_text": format_duration(run.step_duration_s),
         "throughput": run.throughput_tokens_per_s_per_gpu,
         "throughput_text": format_count(run.throughput_tokens_per_s_per_gpu),
-        "spark": sparkline(history.throughput, colour),
+        "spark": sparkline([pace.throughput_tokens_per_s_per_gpu for pace in paces], colour),
         "mfu": run.mfu_step,
         "mfu_text": format_ratio(run.mfu_step),
         "verdict": run.verdict,

@@ -10,6 +10,14 @@ RunState = Literal["live", "stalled", "finished", "crashed", "lost", "imported"]
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a closed step went, and when it ended (UTC nanoseconds)."""
+
+    throughput_tokens_per_s_per_gpu: float | None
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class OpenStage:
     """What the controller is in right now, from `rl.stage.start` and its heartbeats.
 

@@ -38,6 +38,7 @@ from longpole_server.read.engines import EngineBin
 from longpole_server.read.gpu_columns import GpuColumns
 from longpole_server.read.gpus import GpuWork
 from longpole_server.read.pool import ClientPool
+from longpole_server.read.run_parts import RunParts, list_run_parts
 from longpole_server.read.runs import AttemptRow
 from longpole_server.read.samples import SampleColumns
 from longpole_server.read.step_columns import StepsState, VersionedColumns
@@ -78,6 +79,10 @@ class Reader:
     def list_last_steps(self, run_id: str, count: int) -> Sequence[Step]:
         """Return the last `count` closed steps, in order."""
         return steps.list_last_steps(self._pool, run_id, count)
+
+    def list_run_parts(self, run_ids: Sequence[str], num_steps: int) -> Mapping[str, RunParts]:
+        """Return what the lines of hundreds of runs are made of, `num_steps` last steps each."""
+        return list_run_parts(self._pool, run_ids, num_steps)
 
     def list_steps_at(self, run_id: str, steps: Sequence[tuple[int, int]]) -> Sequence[Step]:
         """Return the steps of (attempt, step) pairs, as far as they are there, by number."""

@@ -9,22 +9,17 @@ from longpole.conventions.attributes import STEP_STAGE
 from longpole.conventions.metrics import read_metric
 from longpole_server.analysis.modes import infer_mode
 from longpole_server.model.gpu import RunGpu
+from longpole_server.model.run import Pace
 from longpole_server.model.step import Confidence, Step
 from longpole_server.read import Reader
+from longpole_server.read.run_parts import Extent, RunParts
 from longpole_server.service.conversions import find_pools_mode
 from longpole_server.service.run_states import Usual
 
 # Closed steps over which figures of a run are medians.
 RECENT_STEPS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """First and last step of a range, and how many there are."""
-
-    first: int
-    last: int
-    num_steps: int
+# Closed steps whose paces a run's line draws.
+PACE_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +36,7 @@ class RunDigest:
         extents: The steps of each attempt, in order; those that a later attempt did again are its.
         gpu_count: GPUs joined to the newest attempt that has any.
         gpu_hosts: Nodes of all joined GPUs.
+        paces: Of the last 40 closed steps, in order.
         last_closed_ns: End of the newest closed step.
         usual: Seconds of each stage, `step` for the whole step, over the last 20 closed steps.
     """
@@ -57,6 +53,7 @@ class RunDigest:
     usual: Mapping[str, Usual]
     gpu_count: int | None
     gpu_hosts: frozenset[str]
+    paces: tuple[Pace, ...] = ()
 
     @property
     def whole(self) -> Extent | None:
@@ -75,54 +72,38 @@ class RunDigest:
         return {attempt: extent.first for attempt, extent in self.extents.items()}
 
 
-def read_digest(reader: Reader, run_id: str) -> RunDigest:
-    """Return the figures of a run.
+def read_digests(reader: Reader, run_ids: Sequence[str]) -> dict[str, RunDigest]:
+    """Return the figures of some runs: hundreds at most.
 
     Raises:
         StoreError: The database failed.
     """
-    recent = reader.list_last_steps(run_id, RECENT_STEPS)
+    parts = reader.list_run_parts(run_ids, PACE_STEPS)
+    return {run_id: _digest(each) for run_id, each in parts.items()}
+
+
+def _digest(parts: RunParts) -> RunDigest:
+    recent = parts.steps[-RECENT_STEPS:]
     verdict, confidence = choose_verdict(recent)
-    scalars: Mapping[str, float] = {}
-    if recent:
-        scalars, _ = reader.get_scalars(run_id, recent[-1].attempt, recent[-1].step)
-    run_gpus = reader.list_run_gpus(run_id)
     return RunDigest(
-        mode=infer_mode(scalars) or find_pools_mode(run_gpus) or "sync",
-        extents=measure_extents(reader.list_step_numbers(run_id)),
+        mode=infer_mode(parts.scalars) or find_pools_mode(parts.gpus) or "sync",
+        extents=parts.extents,
         step_duration_s=_median(step.duration_s for step in recent),
         throughput_tokens_per_s_per_gpu=_median(
             step.throughput_tokens_per_s_per_gpu for step in recent
         ),
         mfu_step=_median(step.mfu_step for step in recent),
-        staleness_max=read_metric("staleness_max", scalars),
+        staleness_max=read_metric("staleness_max", parts.scalars),
         verdict=verdict,
         confidence=confidence,
         last_closed_ns=max((step.end_ns or 0 for step in recent), default=None),
         usual=measure_usual(recent),
-        gpu_count=count_gpus(run_gpus),
-        gpu_hosts=frozenset(gpu.host for gpu in run_gpus),
+        gpu_count=count_gpus(parts.gpus),
+        gpu_hosts=frozenset(gpu.host for gpu in parts.gpus),
+        paces=tuple(
+            Pace(step.throughput_tokens_per_s_per_gpu, step.end_ns) for step in parts.steps
+        ),
     )
-
-
-def measure_extents(numbers: Iterable[tuple[int, int, bool]]) -> dict[int, Extent]:
-    """Return the steps of each attempt, from (step, attempt, closed) of all steps.
-
-    What stays open before an attempt's first closed step is no training step: trainers log the
-    validation before training under step 0.
-    """
-    steps: defaultdict[int, list[int]] = defaultdict(list)
-    first_closed: dict[int, int] = {}
-    for step, attempt, closed in numbers:
-        steps[attempt].append(step)
-        if closed:
-            first_closed[attempt] = min(step, first_closed.get(attempt, step))
-    extents: dict[int, Extent] = {}
-    for attempt, of_attempt in sorted(steps.items()):
-        first = first_closed.get(attempt, min(of_attempt))
-        trained = [step for step in of_attempt if step >= first]
-        extents[attempt] = Extent(first, max(trained), len(trained))
-    return extents
 
 
 def count_gpus(run_gpus: Sequence[RunGpu]) -> int | None:

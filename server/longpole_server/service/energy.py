@@ -23,8 +23,11 @@ from longpole_server.service.stage_energy import (
 MAX_ENERGY_STEPS = 200
 # Of steps that were not read before, each as often as it has GPUs: some seconds of a core.
 MAX_READ_GPUS = 40_000
-# Energy of steps that ended longer ago does not change any more: late samples have come.
+# Energy of steps that were read so long after their end does not change any more: late samples
+# have come. Of newer ones it is read anew after as long as they had ended when it was read, and
+# this at least.
 _SETTLED_NS = 60 * 10**9
+_MIN_PAUSE_NS = 5 * 10**9
 _MAX_KEPT = 1_000
 # Moments so close together are asked for at once: of the time between far ones nothing is read.
 _NEAR_NS = 30 * 10**9
@@ -57,7 +60,8 @@ class EnergyReader:
         self._facts = facts
         self._now_ns = now_ns
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[object, ...], StepEnergy] = OrderedDict()
+        # With the time it was read.
+        self._kept: OrderedDict[tuple[object, ...], tuple[int, StepEnergy]] = OrderedDict()
 
     def read_stages(self, step: Step, run_gpus: Sequence[RunGpu]) -> tuple[StageEnergy, ...]:
         """Return the energy of a step by stage and role; of an open one, of what has ended."""
@@ -87,17 +91,28 @@ class EnergyReader:
             gpus = gpus_during(run_gpus, step)
             uuids = tuple(gpu.gpu_uuid for gpu in gpus)
             key = (step.run_id, step.attempt, step.step, step.start_ns, step.end_ns, uuids)
-            with self._lock:
-                known = self._kept.get(key)
+            known = self._recall(key)
             if known is None:
                 if num_read and num_read + len(uuids) > self._max_read_gpus:
                     break
                 num_read += len(uuids)
+                # Taken before reading: what comes in meanwhile counts as later.
+                read_ns = self._now_ns()
                 known = self._read_step(step, run_gpus, gpus)
-                if self._now_ns() - known.end_ns > _SETTLED_NS:
-                    self._keep(key, known)
+                self._keep(key, read_ns, known)
             found.appendleft(known)
         return list(found)
+
+    def _recall(self, key: tuple[object, ...]) -> StepEnergy | None:
+        """Return what is kept of a step, unless late samples may have come since."""
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is None:
+            return None
+        read_ns, known = kept
+        age_ns = read_ns - known.end_ns
+        is_due = self._now_ns() - read_ns >= max(_MIN_PAUSE_NS, age_ns)
+        return None if is_due and age_ns <= _SETTLED_NS else known
 
     def _read_step(
         self, step: Step, run_gpus: Sequence[RunGpu], gpus: Sequence[RunGpu]
@@ -128,9 +143,9 @@ class EnergyReader:
             stages=stages,
         )
 
-    def _keep(self, key: tuple[object, ...], found: StepEnergy) -> None:
+    def _keep(self, key: tuple[object, ...], read_ns: int, found: StepEnergy) -> None:
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = read_ns, found
             while len(self._kept) > _MAX_KEPT:
                 self._kept.popitem(last=False)
 

@@ -13,7 +13,7 @@ from longpole_server.model.energy import RunEnergy
 from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.metric import MetricColumnsPage
-from longpole_server.model.run import RunDetail, RunSummary
+from longpole_server.model.run import Pace, RunDetail, RunSummary
 from longpole_server.model.step import Step
 from longpole_server.model.storage import StorageReport
 from longpole_server.model.stragglers import RunStragglers
@@ -75,6 +75,11 @@ class GuardedService:
         """Return a number that grows when a run changes."""
         self._check(run_id)
         return self._service.get_revision(run_id)
+
+    def list_paces(self, run_id: str) -> Sequence[Pace]:
+        """Return how fast a run's last steps went."""
+        self._check(run_id)
+        return self._service.list_paces(run_id)
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None

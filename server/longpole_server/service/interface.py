@@ -19,7 +19,7 @@ from longpole_server.model.engines import EngineLanes
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.metric import MetricColumnsPage
-from longpole_server.model.run import RunDetail, RunSummary
+from longpole_server.model.run import Pace, RunDetail, RunSummary
 from longpole_server.model.step import Gap, StageEnergy, StageLane, Step, SyncPhase
 from longpole_server.model.storage import StorageReport
 from longpole_server.model.stragglers import RunStragglers, Stragglers
@@ -123,6 +123,10 @@ class Service(Protocol):
 
     def get_revision(self, run_id: str) -> int:
         """Return a number that grows when a run's steps, description or GPUs change. Cheap."""
+        ...
+
+    def list_paces(self, run_id: str) -> Sequence[Pace]:
+        """Return how fast a run's last 40 closed steps went, in order. Cheap."""
         ...
 
     def list_steps(

@@ -8,10 +8,10 @@ from longpole.conventions.attributes import STEP_STAGE
 from longpole_server.errors import NotFoundError
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import RunStart, StageSpan, StageStart
-from longpole_server.model.run import Attempt, OpenStage, RunDetail, RunSummary, Source
+from longpole_server.model.run import Attempt, OpenStage, Pace, RunDetail, RunSummary, Source
 from longpole_server.model.step import Note
 from longpole_server.read import AttemptRow, Reader
-from longpole_server.service.digests import RunDigest, read_digest
+from longpole_server.service.digests import RunDigest, read_digests
 from longpole_server.service.memory import Memory
 from longpole_server.service.revisions import Revisions
 from longpole_server.service.run_states import (
@@ -28,6 +28,8 @@ _DAY_NS = 86_400 * 10**9
 # What was read is read again after a write of this server, and in any case after this long: other
 # servers may write too.
 _RECENT_S = 1.0
+# Runs whose figures are read in one go.
+_RUNS_AT_ONCE = 200
 
 
 class RunsReader:
@@ -68,9 +70,9 @@ class RunsReader:
 
     def list_summaries(self) -> list[RunSummary]:
         """Return all runs, live ones first, newest first."""
-        summaries = [
-            self._summarise(rows) for rows in _group_by_run(self._reader.list_attempts()).values()
-        ]
+        by_run = _group_by_run(self._reader.list_attempts())
+        self._renew_digests(by_run)
+        summaries = [self._summarise(rows) for rows in by_run.values()]
         return sorted(
             summaries, key=lambda run: (run.state not in _LISTED_FIRST, -run.last_seen_ns)
         )
@@ -132,14 +134,26 @@ class RunsReader:
 
     def get_digest(self, run_id: str) -> RunDigest:
         """Return a run's figures, read anew only when the run has changed."""
+        self._renew_digests([run_id])
+        return self._digests[run_id][1]
+
+    def list_paces(self, run_id: str) -> Sequence[Pace]:
+        """Return how fast a run's last 40 closed steps went, in order; none of an unknown run."""
+        return self.get_digest(run_id).paces
+
+    def _renew_digests(self, run_ids: Iterable[str]) -> None:
+        """Read the figures of the runs that have changed since, many in one go."""
         # Taken before reading: what changes meanwhile makes the next call read again.
-        revision = self._revisions.of(run_id)
-        known = self._digests.get(run_id)
-        if known is not None and known[0] == revision:
-            return known[1]
-        digest = read_digest(self._reader, run_id)
-        self._digests[run_id] = (revision, digest)
-        return digest
+        revisions = {run_id: self._revisions.of(run_id) for run_id in run_ids}
+        changed = [
+            run_id
+            for run_id, revision in revisions.items()
+            if run_id not in self._digests or self._digests[run_id][0] != revision
+        ]
+        for first in range(0, len(changed), _RUNS_AT_ONCE):
+            digests = read_digests(self._reader, changed[first : first + _RUNS_AT_ONCE])
+            for run_id, digest in digests.items():
+                self._digests[run_id] = (revisions[run_id], digest)
 
     def list_notes(self, rows: Sequence[AttemptRow]) -> tuple[Note, ...]:
         """Return what was noted about a run when it came in, and about its GPUs."""

@@ -26,7 +26,7 @@ from longpole_server.model.facts import RunFacts, StepFacts, TrajectoryFacts
 from longpole_server.model.gpu import GpuHeatmap, GpuNow, RunGpu
 from longpole_server.model.long_tail import StepTail
 from longpole_server.model.metric import MetricColumnsPage
-from longpole_server.model.run import RunDetail, RunSummary
+from longpole_server.model.run import Pace, RunDetail, RunSummary
 from longpole_server.model.step import Gap, Step
 from longpole_server.model.storage import StorageReport
 from longpole_server.model.stragglers import RunStragglers
@@ -143,6 +143,10 @@ class StoreService:
     def get_revision(self, run_id: str) -> int:
         """Return a number that grows when a run's steps, description or GPUs change. Cheap."""
         return self._runs.get_revision(run_id)
+
+    def list_paces(self, run_id: str) -> Sequence[Pace]:
+        """Return how fast a run's last 40 closed steps went, in order. Cheap."""
+        return self._runs.list_paces(run_id)
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None

@@ -10,7 +10,6 @@ from longpole_dashboards.addresses import Query
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.pages.run import GROUPS as RUN_GROUPS
 from longpole_dashboards.pages.runs import PANELS as RUNS_PANELS
-from longpole_dashboards.pages.runs_table import read_history
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
 from longpole_dashboards.pages.step_panels import HEAD_PANELS as STEP_HEAD_PANELS
 from longpole_dashboards.pages.step_panels import PANELS as STEP_PANELS
@@ -18,7 +17,6 @@ from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_dashboards.theme import ThemeName
 from longpole_server.errors import NotFoundError
-from longpole_server.model.run import RunSummary
 from longpole_server.model.step import Step
 from support.dashboard_components import words
 from support.dashboard_fake_service import (
@@ -218,21 +216,6 @@ class CountingService(FakeService):
     ) -> list[Step]:
         self.asked += 1
         return list(super().list_steps(run_id, first, last))
-
-
-def test_histories_ask_again_only_when_a_step_was_added() -> None:
-    service = CountingService(NOW_NS)
-    reader = Reader(service)
-
-    def run() -> RunSummary:
-        return service.get_run(LIVE_RUN).summary
-
-    first = read_history(reader, run())
-    asked = service.asked
-    assert read_history(reader, run()) is first
-    assert service.asked == asked
-    service.advance_past_step(LIVE_RUN)
-    assert len(read_history(reader, run()).throughput) == len(first.throughput) + 1
 
 
 def test_open_tabs_share_what_was_read() -> None:

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from longpole_server.analysis.step_table import StepTable
+from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import MetricPoint, Records, StageSpan
 from longpole_server.model.step import ClosedBy, Note, OutsideStage, StageTime, Step
 from longpole_server.read.pool import ClientPool
+from longpole_server.read.run_parts import Extent
 from longpole_server.read.step_memory import StepMemory
 from longpole_server.read.steps import list_steps
 from support.store_opening import OpenedStore
@@ -126,6 +128,39 @@ def test_the_last_steps_are_closed_ones_of_the_latest_attempt(opened: OpenedStor
     steps = opened.reader.list_last_steps("last", 3)
     assert [(step.step, step.attempt) for step in steps] == [(2, 1), (3, 1), (4, 2)]
     assert opened.reader.list_last_steps("last", 0) == []
+
+
+def test_the_parts_of_many_runs_are_those_of_each(opened: OpenedStore) -> None:
+    write(opened, *(make_step("parts/resumed", 1, step) for step in (1, 2, 3)))
+    write(
+        opened, make_step("parts/resumed", 2, 3), make_step("parts/resumed", 2, 5, closed_by=None)
+    )
+    validated = make_step("parts/validated", 1, 0, closed_by=None)
+    write(opened, validated, *(make_step("parts/validated", 1, step) for step in (1, 2)))
+    write(opened, make_step("parts/validated", 1, 3, closed_by=None))
+    write(opened, make_step("parts/begun", 1, 0, closed_by=None))
+    point = MetricPoint("parts/validated", 1, 2, "actor/entropy", 0.5, 1)
+    opened.writer.write(Records(metric_points=[point, replace(point, step=1, value=0.25)]), "parts")
+    gpu = RunGpu("parts/resumed", 1, "node", "GPU-a", 0, "actor", 1, None, "gpu_ids")
+    opened.writer.write_run_gpus([gpu])
+    run_ids = ["parts/resumed", "parts/validated", "parts/begun", "parts/unknown"]
+    found = opened.reader.list_run_parts(run_ids, 2)
+    assert list(found) == run_ids
+    assert {run_id: [(step.step, step.attempt) for step in parts.steps]
+            for run_id, parts in found.items()} == {
+        "parts/resumed": [(2, 1), (3, 2)], "parts/validated": [(1, 1), (2, 1)],
+        "parts/begun": [], "parts/unknown": [],
+    }  # fmt: skip
+    # Validation before training is no step, and a step done again is the later attempt's.
+    assert {run_id: parts.extents for run_id, parts in found.items()} == {
+        "parts/resumed": {1: Extent(1, 2, 2), 2: Extent(3, 5, 2)},
+        "parts/validated": {1: Extent(1, 3, 3)}, "parts/begun": {1: Extent(0, 0, 1)},
+        "parts/unknown": {},
+    }  # fmt: skip
+    assert [parts.scalars for parts in found.values()] == [{}, {"actor/entropy": 0.5}, {}, {}]
+    assert [[gpu.gpu_uuid for gpu in parts.gpus] for parts in found.values()] == [
+        ["GPU-a"], [], [], []
+    ]  # fmt: skip
 
 
 def test_the_stored_diagnosis_of_a_step(opened: OpenedStore) -> None:

@@ -4,9 +4,7 @@ import pytest
 
 from longpole_server.model.step import Confidence, OutsideStage, StageTime, Step
 from longpole_server.service.digests import (
-    Extent,
     choose_verdict,
-    measure_extents,
     measure_usual,
 )
 from support.server_runs import BEGIN_NS
@@ -61,15 +59,3 @@ def test_usual_is_median_and_longest_of_each_window():
     assert (usual["step"].median_s, usual["step"].max_s) == (10.0, 24.0)
     assert usual["testing"].median_s == pytest.approx(30.0)
     assert measure_usual([]) == {}
-
-
-def test_steps_are_counted_by_attempt():
-    numbers = [(1, 1, True), (2, 1, True), (3, 2, True), (5, 2, False)]
-    assert measure_extents(numbers) == {1: Extent(1, 2, 2), 2: Extent(3, 5, 2)}
-    assert measure_extents([]) == {}
-
-
-def test_validation_before_training_is_no_step():
-    numbers = [(0, 1, False), (1, 1, True), (2, 1, True), (3, 1, False)]
-    assert measure_extents(numbers) == {1: Extent(1, 3, 3)}
-    assert measure_extents([(0, 1, False)]) == {1: Extent(0, 0, 1)}

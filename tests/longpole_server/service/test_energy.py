@@ -74,6 +74,22 @@ def test_of_many_gpus_an_answer_reads_the_newest_steps_and_the_next_one_more(
         assert found.steps[-1].energy_joules == pytest.approx(2 * 10 * WATTS)
 
 
+def test_samples_that_come_late_are_counted_though_a_step_is_not_read_at_every_look(
+    bench: ServiceBench,
+) -> None:
+    script = RunScript("energy/late", gpu_ids=("GPU-late",), pid=4)
+    bench.write(script.start(), gpu_samples("GPU-late", counts=True, last_s=35))
+    bench.clock.seconds = 34.0
+    bench.joiner.join()
+    bench.write(script.whole_step(1, 30.0))
+    seen: list[float | None] = []
+    for now_s in (41.0, 42.0, 45.0, 47.0):
+        bench.clock.seconds = now_s
+        seen.append(bench.service.get_energy(script.run_id).steps[-1].energy_joules)
+        bench.write(gpu_samples("GPU-late", counts=True, last_s=46))
+    assert seen == [None, None, None, pytest.approx(10 * WATTS)]
+
+
 def test_where_no_counter_tells_it_is_an_estimate_and_says_so(bench: ServiceBench) -> None:
     (only,) = bench.service.get_energy(ESTIMATED.run_id, 2, 2).steps
     assert only.is_estimated
