@@ -38,6 +38,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "list_metrics": (),
     "get_gpu_heatmap": ("utilization_ratio", 0, 1, 10),
     "get_engine_lanes": (0, 1, 10),
+    "list_replica_gpus": ("replica-0", 0, 1),
+    "list_replica_hosts": (("replica-0",),),
 }
 
 
