@@ -400,3 +400,29 @@ def test_a_slow_query_is_waited_for_and_said(page: Page) -> None:
 def test_nonsense_in_an_address_counts_as_absent(page: Page, server: FakeServer) -> None:
     open_run(page, server, "&zoom=nonsense&time=5-1&only=what&steps=-4")
     expect(page.locator("#run-verdict .lp-verdict-title")).to_be_visible()
+
+
+def test_the_order_of_a_table_is_in_the_address(page: Page, server: FakeServer) -> None:
+    cells = page.locator("#runs-grid .ag-center-cols-container [row-index='0'] [col-id='step']")
+    page.goto(server.address + "/")
+    page.locator("#runs-grid .ag-header-cell[col-id='step']").click()
+    page.locator("#runs-grid .ag-header-cell[col-id='step']").click()
+    page.wait_for_url(re.compile("sort=step%3Adesc"))
+    expect(cells).to_contain_text("120")
+    page.goto(page.url)
+    expect(cells).to_contain_text("120")
+    page.goto(server.address + "/?sort=nothing:up,step")
+    expect(cells).not_to_contain_text("120")
+
+
+def test_what_is_searched_for_on_the_cluster_is_in_the_address(
+    page: Page, server: FakeServer
+) -> None:
+    page.goto(server.address + "/cluster")
+    page.get_by_label("Search nodes and GPUs").fill("node-b1")
+    page.wait_for_url(re.compile("q=node-b1"))
+    rows = page.locator("#cluster-nodes .ag-center-cols-container .ag-row")
+    expect(rows).to_have_count(1)
+    page.goto(page.url)
+    expect(rows).to_have_count(1)
+    expect(page.get_by_label("Search nodes and GPUs")).to_have_value("node-b1")

@@ -49,8 +49,43 @@
 
   /* On a phone a run's cell says its state: columns that would lie beyond the edge go. */
   const phone = window.matchMedia("(max-width: 760px)");
+  /* A table's order stands in the address, under the name of its table. */
+  const SORTS = { "runs-grid": "sort", "step-samples": "sort", "cluster-nodes": "nodes-sort", "cluster-gpus": "gpus-sort" };
+
+  const writtenSort = (api) =>
+    api.getColumnState().filter(({ sort }) => sort)
+      .sort((a, b) => a.sortIndex - b.sortIndex)
+      .map(({ colId, sort }) => `${colId}:${sort}`).join(",");
+
+  function readSort(api, text) {
+    return text.split(",").map((part) => part.split(":")).flatMap(([colId, sort], sortIndex) =>
+      ["asc", "desc"].includes(sort) && api.getColumn(colId)?.getColDef().sortable !== false && api.getColumn(colId)
+        ? [{ colId, sort, sortIndex }] : []);
+  }
+
+  function keepSort(id, api) {
+    const name = SORTS[id];
+    if (!name) return;
+    const { pathname } = location;
+    const follow = () => {
+      if (api.isDestroyed()) {
+        for (const event of ["popstate", "_dashprivate_pushstate"]) window.removeEventListener(event, follow);
+        return;
+      }
+      const text = new URLSearchParams(location.search).get(name) || "";
+      if (location.pathname !== pathname || text === writtenSort(api)) return;
+      api.applyColumnState({ state: readSort(api, text), defaultState: { sort: null } });
+    };
+    follow();
+    for (const event of ["popstate", "_dashprivate_pushstate"]) window.addEventListener(event, follow);
+    api.addEventListener("sortChanged", () => {
+      if (location.pathname === pathname) window.longpole.setQueries({ [name]: writtenSort(api) || null });
+    });
+  }
+
   const fitted = new WeakSet();
   window.longpoleGrid = {
+    keepSort,
     fit(api) {
       if (fitted.has(api)) return;
       fitted.add(api);

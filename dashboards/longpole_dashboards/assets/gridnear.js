@@ -60,6 +60,9 @@
       if (!isNear) return watch(place.current, () => setNear(true));
       return undefined;
     }, [isNear]);
+    react.useEffect(() => {
+      if (isNear) library.getApiAsync(props.id).then((api) => window.longpoleGrid.keepSort(props.id, api));
+    }, [isNear, props.id]);
     if (isNear) return react.createElement(Grid, props);
     const { id, className, style } = props;
     return react.createElement("div", { id, className, style, ref: place });

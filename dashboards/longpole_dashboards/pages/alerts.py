@@ -13,6 +13,7 @@ from longpole_dashboards.components.attributes import attributes
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import choice, panel
 from longpole_dashboards.components.rules import RULE_HEAD
+from longpole_dashboards.components.search import search_box
 from longpole_dashboards.pages.alerts_actions import (
     action_dialog,
     action_stores,
@@ -29,6 +30,7 @@ from longpole_dashboards.shell import register_choices
 _CHOICES = {
     "alerts-state": ("state", STATES[0]),
     "alerts-rules-state": ("rules", RULE_STATES[0]),
+    "alerts-search": ("q", ""),
 }
 _STATE_LABELS = (
     ("open", "firing and pending"),
@@ -60,6 +62,7 @@ def layout(query: Query) -> Component:
                     html.H1("Alerts"),
                     html.Div(id="alerts-counts", className="lp-counts"),
                     html.Div(className="lp-spring"),
+                    search_box("alerts-search", "Rule, run, node, words …", query, "Search alerts"),
                     choice("alerts-state", _STATE_LABELS, query.text("state") or STATES[0]),
                 ],
                 className="lp-title-row",

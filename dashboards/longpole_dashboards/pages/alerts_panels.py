@@ -16,6 +16,7 @@ from longpole_dashboards.components.export import row_cells
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import age
 from longpole_dashboards.components.rules import rule_entry, rule_state
+from longpole_dashboards.components.search import matches
 from longpole_dashboards.formats import NS_PER_MS, Zone, format_value
 from longpole_dashboards.pages.alerts_reading import RULE_STATES, AlertsReading
 from longpole_dashboards.refresh import Panel, PanelGroup
@@ -107,6 +108,11 @@ def _nothing(reading: AlertsReading) -> Component:
     states = [rule_state(rule) for rule in reading.rules]
     quiet, held = states.count("quiet"), states.count("held_back")
     not_now = f"{held} {'is' if held == 1 else 'are'} not judged at this step, " if held else ""
+    sought = reading.view.query.text("q")
+    if sought and reading.alerts:
+        return html.Section(
+            html.H2(f"No alert in this state matches “{sought}”."), className="lp-panel lp-calm"
+        )
     lines: list[Component] = [html.H2(_NO_ALERT[reading.state])]
     if reading.state in ("open", "firing"):
         lines.append(
@@ -241,7 +247,8 @@ def _rules(reading: AlertsReading) -> tuple[object, ...]:
     rules = [
         rule
         for rule, state in zip(reading.rules, counted, strict=True)
-        if wanted in ("all", state) or (wanted == "open" and state in ("firing", "pending"))
+        if (wanted in ("all", state) or (wanted == "open" and state in ("firing", "pending")))
+        and matches(reading.view.query, rule.rule_id, rule.title, rule.condition)
     ]
     rules.sort(key=lambda rule: _STATE_ORDER.index(rule_state(rule)))
     words = ", ".join(
@@ -250,22 +257,31 @@ def _rules(reading: AlertsReading) -> tuple[object, ...]:
         if state in counted
     )
     entries = [rule_entry(rule, reading.names) for rule in rules]
-    return entries or absent("No rule is in that state."), words
+    return entries or absent("No rule is in that state, or none matches the search."), words
 
 
 def _history(reading: AlertsReading) -> tuple[object, ...]:
     if not reading.events:
         return (absent("No alert was ever noticed."),)
+    events = [event for event in reading.events if _is_sought(event, reading)]
+    if not events:
+        return (absent("No change of an alert matches the search."),)
     head = ("when", "what", "severity", "rule", "run", "in words", "value", "step", "told")
     return (
         html.Table(
             [
                 html.Thead(html.Tr([html.Th(name) for name in head])),
-                html.Tbody([_event_row(event, reading) for event in reading.events]),
+                html.Tbody([_event_row(event, reading) for event in events]),
             ],
             className="lp-table lp-rows",
         ),
     )
+
+
+def _is_sought(event: AlertEvent, reading: AlertsReading) -> bool:
+    title = reading.titles.get(event.rule)
+    run = event.run_name or event.run_id
+    return matches(reading.view.query, event.rule, title, run, event.summary, event.comment)
 
 
 def _event_row(event: AlertEvent, reading: AlertsReading) -> Component:
@@ -301,7 +317,8 @@ def _alerts_key(reading: AlertsReading) -> object:
         replace(alert, last_seen_ns=0, updated_ns=alert.updated_ns // 60_000_000_000)
         for alert in reading.alerts
     ]
-    return (reading.run_id, alerts, reading.silences, len(reading.rules), reading.blindness)
+    sought = reading.view.query.text("q")
+    return (reading.run_id, alerts, reading.silences, len(reading.rules), reading.blindness, sought)
 
 
 PANELS = PanelGroup[AlertsReading](
@@ -327,12 +344,19 @@ PANELS = PanelGroup[AlertsReading](
         ),
         Panel(
             (("alerts-rules", "children"), ("alerts-rules-aside", "children")),
-            lambda reading: (reading.rules, reading.view.query.text("rules")),
+            lambda reading: (
+                reading.rules,
+                reading.view.query.text("rules"),
+                reading.view.query.text("q"),
+            ),
             _rules,
         ),
         Panel(
             (("alerts-history", "children"),),
-            lambda reading: [event.event_id for event in reading.events],
+            lambda reading: (
+                [event.event_id for event in reading.events],
+                reading.view.query.text("q"),
+            ),
             _history,
         ),
     ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from longpole_dashboards.alarm import find_silence
+from longpole_dashboards.components.search import matches
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import WriterAwayError
@@ -64,7 +65,8 @@ class AlertsReading:
             (
                 alert
                 for alert in self.alerts
-                if alert.state in wanted or alert.alert_id == self.asked
+                if alert.alert_id == self.asked
+                or (alert.state in wanted and self._is_sought(alert))
             ),
             key=lambda alert: (
                 alert.alert_id != self.asked,
@@ -74,6 +76,11 @@ class AlertsReading:
                 -alert.started_ns,
             ),
         )
+
+    def _is_sought(self, alert: Alert) -> bool:
+        run = self.names.get(alert.run_id, alert.run_id) if alert.run_id else ""
+        title = self.titles.get(alert.rule, "")
+        return matches(self.view.query, alert.rule, title, run, alert.entity.id, alert.summary)
 
     @cached_property
     def silences(self) -> Sequence[Silence]:

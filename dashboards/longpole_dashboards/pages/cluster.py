@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from longpole_dashboards.addresses import CLUSTER_PATH, Query
 from longpole_dashboards.components.export import csv_button
 from longpole_dashboards.components.panel import attributes, choice, graph, panel
+from longpole_dashboards.components.search import search_box
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
 from longpole_dashboards.pages import cluster_hardware
 from longpole_dashboards.pages.cluster_panels import (
@@ -32,6 +33,7 @@ _CHOICES = {
     "cluster-map-field": ("map", MAP_FIELDS[0][0]),
     "cluster-field": ("field", _FIELDS[0]),
     "cluster-span": ("span", SPANS[0]),
+    "cluster-search": ("q", ""),
 }
 # In sight at first, and below.
 FIRST_GROUPS = (PANELS,)
@@ -48,7 +50,19 @@ def layout(query: Query) -> Component:
             notice_slot(GROUP),
             notice_slot(HEAT_GROUP),
             notice_slot(cluster_hardware.GROUP),
-            html.Div(html.H1("Cluster"), className="lp-title-row"),
+            html.Div(
+                [
+                    html.H1("Cluster"),
+                    html.Div(className="lp-spring"),
+                    search_box(
+                        "cluster-search",
+                        "Node, GPU, run, role, state …",
+                        query,
+                        "Search nodes and GPUs",
+                    ),
+                ],
+                className="lp-title-row",
+            ),
             html.Div(id="cluster-stats", style={"--wait": "76px"}, className="lp-wait lp-tiles"),
             panel(
                 "Every GPU now",

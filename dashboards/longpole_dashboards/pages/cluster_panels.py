@@ -4,7 +4,8 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from dash import dcc, html
@@ -14,6 +15,7 @@ from longpole.conventions import stages
 from longpole_dashboards.addresses import CLUSTER_PATH, cluster_address
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import fit_height, hinted
+from longpole_dashboards.components.search import matches
 from longpole_dashboards.components.stat import Stat, stat
 from longpole_dashboards.figures.cluster_heat import cluster_heat
 from longpole_dashboards.figures.gpu_map import Cell, Scale, gpu_map
@@ -238,9 +240,19 @@ def _nodes(reading: ClusterReading) -> tuple[object, ...]:
         node_row(node, by_host.get(node.host, ()), reading.names, now_ns, chosen)
         for node in reading.cluster.nodes
     ]
+    is_any = bool(rows)
+    rows = [row for row in rows if _is_sought(row, reading)]
     rows.sort(key=lambda row: (not row["silent"], not row["trouble"], row["id"]))
     height = {"height": f"{min(12, len(rows)) * 28 + 36}px", "display": "block" if rows else "none"}
-    return rows, height, None if rows else absent(not_reported("nodes", "Nodes"))
+    words = "No node matches the search." if is_any else not_reported("nodes", "Nodes")
+    return rows, height, None if rows else absent(words)
+
+
+def _is_sought(row: Mapping[str, object], reading: ClusterReading) -> bool:
+    """Tell whether a row of a table has what is searched for in its words or its runs' names."""
+    runs = cast("list[dict[str, object]]", row["runs"])
+    texts = [value for value in row.values() if isinstance(value, str)]
+    return matches(reading.view.query, *texts, *(str(run["name"]) for run in runs))
 
 
 def _gpus(reading: ClusterReading) -> tuple[object, ...]:
@@ -248,7 +260,8 @@ def _gpus(reading: ClusterReading) -> tuple[object, ...]:
     gpus = [gpu for gpu in reading.gpus if chosen is None or gpu.state.now.host == chosen]
     if chosen is None:
         gpus.sort(key=lambda gpu: CONDITIONS.index(gpu.condition))
-    rows = [gpu_row(gpu, reading.names) for gpu in gpus[:MAX_GPU_ROWS]]
+    rows = [row for gpu in gpus if _is_sought(row := gpu_row(gpu, reading.names), reading)]
+    num_found, rows = len(rows), rows[:MAX_GPU_ROWS]
     height = {"height": f"{min(14, len(rows)) * 28 + 36}px", "display": "block" if rows else "none"}
     words: list[Component | str] = []
     if chosen is not None:
@@ -256,10 +269,12 @@ def _gpus(reading: ClusterReading) -> tuple[object, ...]:
             html.Span(["of ", html.B(chosen)]),
             dcc.Link("show all", href=cluster_address(), className="lp-link"),
         ]
-    elif len(gpus) > MAX_GPU_ROWS:
-        words = [f"{MAX_GPU_ROWS} of {len(gpus)}: choose a node to see its own"]
+    elif num_found > MAX_GPU_ROWS:
+        words = [f"{MAX_GPU_ROWS} of {num_found}: choose a node to see its own"]
     else:
         words = ["those that want a look first"]
+    if gpus and not num_found:
+        words = [*words[: chosen is not None and 2], "No GPU matches the search."]
     return rows, height, words
 
 
@@ -309,7 +324,7 @@ PANELS = PanelGroup[ClusterReading](
                 ("cluster-nodes-table", "style"),
                 ("cluster-nodes-absent", "children"),
             ),
-            lambda reading: (reading.key(), reading.node),
+            lambda reading: (reading.key(), reading.node, reading.view.query.text("q")),
             _nodes,
         ),
         Panel(
@@ -318,7 +333,7 @@ PANELS = PanelGroup[ClusterReading](
                 ("cluster-gpus-table", "style"),
                 ("cluster-gpus-aside", "children"),
             ),
-            lambda reading: (reading.key(), reading.node),
+            lambda reading: (reading.key(), reading.node, reading.view.query.text("q")),
             _gpus,
         ),
     ),

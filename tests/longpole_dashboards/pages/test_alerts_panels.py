@@ -131,3 +131,14 @@ def test_the_panel_that_an_alert_leads_to_shows_what_its_rule_reads() -> None:
             texts = [each.text for each in shown["run-health.figure"].layout.annotations]
             assert (name in texts) == is_first, (rule, asked, texts)
             assert len(shown["run-health.figure"].data) == 6
+
+
+def test_alerts_rules_and_history_are_searched() -> None:
+    shown = render(PANELS, FakeService(NOW_NS), make_view({"q": "hangs"}))
+    (card,) = find_all(shown["alerts-cards.children"], "lp-alert")
+    assert "run.hang" in words(card)
+    assert len(find_all(shown["alerts-rules.children"], "lp-rule")) == 1
+    assert "Node silent" not in words(shown["alerts-history.children"])
+    nothing = render(PANELS, FakeService(NOW_NS), make_view({"q": "no such thing"}))
+    for place in ("cards", "rules", "history"):
+        assert "match" in words(nothing[f"alerts-{place}.children"])

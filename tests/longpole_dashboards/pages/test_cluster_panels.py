@@ -143,3 +143,12 @@ def test_errors_of_a_gpu_are_named_and_missing_is_not_none(
 ) -> None:
     state = make_state(GpuMinute("h", "g", 60, 0.9, 0.0, 0, errors, xid))
     assert gpu_row(Gpu(state, "working"), {})["faults"] == said
+
+
+def test_nodes_and_gpus_are_searched() -> None:
+    found = render(PANELS, FakeService(NOW_NS), make_view({"q": "node-b1 throttled"}))
+    assert [row["id"] for row in found["cluster-nodes.rowData"]] == ["node-b1"]
+    assert [row["name"] for row in found["cluster-gpus.rowData"]] == ["node-b1 · GPU 3"]
+    nothing = render(PANELS, FakeService(NOW_NS), make_view({"q": "no such node"}))
+    assert "No node matches" in words(nothing["cluster-nodes-absent.children"])
+    assert "No GPU matches the search." in nothing["cluster-gpus-aside.children"]
