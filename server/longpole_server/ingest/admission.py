@@ -1,15 +1,27 @@
 """Who may send, and what a sender that is bound to projects may send."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
-from longpole.conventions.attributes import LEGACY_PROJECT, PROJECT
+from longpole.conventions.attributes import (
+    LEGACY_PROJECT,
+    PROJECT,
+    RUN_ID,
+    SERVICE_NAME,
+)
+from longpole.conventions.rl_insight import JOB
 from longpole_server.errors import ForbiddenError
 from longpole_server.ingest.normalize.attributes import Values, get_text, read_attributes
+from longpole_server.ingest.normalize.hardware import is_hardware
 from longpole_server.ingest.normalize.identity import find_run_id, make_addressable
+from longpole_server.ingest.normalize.points import read_points
+from longpole_server.ingest.normalize.sender import AGENT_SERVICE
+from longpole_server.ingest.normalize.spans import get_iteration
 from longpole_server.ingest.signals import Signal
 from longpole_server.model.principal import Principal
 
@@ -41,7 +53,9 @@ class Admission:
     def check(self, sender: Principal, signal: Signal, request: Message) -> None:
         """Let a request pass whose every resource says that it belongs to the sender's projects.
 
-        Spans may name a run of their own beside their resource's; it is looked at too.
+        Such a sender names its run: what the server would else go by to find one (a job, a host, a
+        service) anybody can guess. Spans may name a run of their own beside their resource's; it is
+        looked at too.
 
         Raises:
             ForbiddenError: Something belongs elsewhere, or does not say where.
@@ -50,22 +64,75 @@ class Admission:
             return
         for group in getattr(request, _RESOURCES[signal]):
             values = read_attributes(group.resource.attributes)
-            if _find_project(values) is None:
-                raise ForbiddenError(
-                    f"{sender.name} may send to single projects, and the data names none.",
-                    hint=f"Set the resource attribute {PROJECT}.",
-                )
+            _check_named(sender, values)
             self._check_claims(sender, values)
             if signal == "traces":
                 for span in _list_spans(group):
                     self._check_claims(sender, read_attributes(span.attributes))
+            elif signal == "metrics":
+                _check_metrics(sender, group)
 
     def _check_claims(self, sender: Principal, values: Values) -> None:
+        project = _find_project(values)
+        if project is not None and not sender.sees(project):
+            raise ForbiddenError(f"{sender.name} may not send to project {project!r}.")
         run_id = find_run_id(values)
-        owner = self.find_project(make_addressable(run_id)) if run_id is not None else None
-        for project in (_find_project(values), owner):
-            if project is not None and not sender.sees(project):
-                raise ForbiddenError(f"{sender.name} may not send to project {project!r}.")
+        for owner in self._list_owners(make_addressable(run_id)) if run_id is not None else ():
+            if owner is not None and not sender.sees(owner):
+                raise ForbiddenError(
+                    f"{sender.name} may not send to project {owner!r}, which has a run of this id.",
+                    hint="Choose another run id.",
+                )
+
+    def _list_owners(self, run_id: str) -> Iterator[str | None]:
+        """Iterate over the projects of a run and of those that collided with its id.
+
+        Whoever does not lead a run is placed among these by its host.
+        """
+        yield self.find_project(run_id)
+        for number in itertools.count(2):
+            owner = self.find_project(f"{run_id}#{number}")
+            if owner is None:
+                return
+            yield owner
+
+
+def _check_named(sender: Principal, values: Values) -> None:
+    """Refuse a resource that names no project or run, or speaks for more than one process."""
+    if _find_project(values) is None:
+        raise ForbiddenError(
+            f"{sender.name} may send to single projects, and the data names none.",
+            hint=f"Set the resource attribute {PROJECT}.",
+        )
+    if JOB in values or get_text(values, SERVICE_NAME) == AGENT_SERVICE:
+        raise ForbiddenError(
+            f"{sender.name} may send to single projects, and the data comes by an agent, "
+            "which serves a whole node.",
+            hint=f"Give the agent a token without projects, or send to the server without it. "
+            f"({JOB} is for agents.)",
+        )
+    if find_run_id(values) is None:
+        raise ForbiddenError(
+            f"{sender.name} may send to single projects, and the data names no run.",
+            hint=f"Set the resource attribute {RUN_ID}, such as by OTEL_RESOURCE_ATTRIBUTES="
+            f"{PROJECT}=...,{RUN_ID}=... for an engine.",
+        )
+
+
+def _check_metrics(sender: Principal, group: ResourceMetrics) -> None:
+    for scope in group.scope_metrics:
+        for metric in scope.metrics:
+            if is_hardware(metric.name) and not _is_scalar(metric):
+                raise ForbiddenError(
+                    f"{sender.name} may send to single projects, and {metric.name[:64]!r} is about "
+                    "a node, which belongs to none.",
+                    hint="Let an agent with a token without projects send it, or leave it out.",
+                )
+
+
+def _is_scalar(metric: Metric) -> bool:
+    """Tell whether a trainer logged a metric by step; then it is the run's whatever its name."""
+    return all(get_iteration(point.values) is not None for point in read_points(metric, 0))
 
 
 def _find_project(values: Values) -> str | None:

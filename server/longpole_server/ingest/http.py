@@ -171,8 +171,9 @@ class _Endpoint:
             body = b"".join(chunks)
             chunks.clear()
             peer = None if request.client is None else request.client.host
-            # Agents name senders themselves, and give each batch an id.
-            finds_job = self._signal == "traces" and batch_id is None
+            # Agents name senders themselves, and give each batch an id. Who may send to single
+            # projects is given no job: others may work from its address.
+            finds_job = self._signal == "traces" and batch_id is None and sender.projects is None
             read = partial(self._read, body_format, body, sender, peer if finds_job else None)
             if (
                 body_format.is_plain
