@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from longpole_server.api.access import AccessMiddleware
 from longpole_server.api.bounded_bodies import BoundedBodiesMiddleware
+from longpole_server.api.cookies import OwnCookiesMiddleware
 from longpole_server.api.head import HeadMiddleware
 from longpole_server.api.security_headers import SecurityHeadersMiddleware
 from longpole_server.service import Service
@@ -28,6 +29,8 @@ def put_before(api: FastAPI) -> None:
     # Dash reads bodies before anybody is asked who they are: strangers' are not read at all.
     api.user_middleware.sort(key=lambda each: each.cls is not AccessMiddleware)
     api.add_middleware(BoundedBodiesMiddleware)
+    # Before whatever reads cookies: it would decode those of strangers, too.
+    api.add_middleware(OwnCookiesMiddleware)
     # Outside of what refuses: a refusal is an answer like any other.
     api.add_middleware(SecurityHeadersMiddleware)
     api.add_middleware(HeadMiddleware)

@@ -115,6 +115,20 @@ def test_a_request_s_body_is_not_taken_from_a_stranger(client: TestClient):
         assert client.post(path, content=b"", headers=headers).status_code == 401
 
 
+def test_one_request_with_a_long_quoted_cookie_does_not_stop_the_server(
+    application: Application, client: TestClient
+):
+    refused = {"Cookie": 'a="' + "\\" * 60_000 + '"'}
+    for method, path in sorted(list_requests(application.api)):
+        assert client.request(method, path, headers=refused).status_code == 431, (method, path)
+    for path in list_websockets(application.api):
+        with (
+            pytest.raises(WebSocketDisconnect),
+            client.websocket_connect(path, headers=refused),
+        ):
+            pass
+
+
 def test_every_answer_tells_browsers_to_be_careful(client: TestClient):
     for path in ("/", "/login", "/api/v1/runs", "/api/v1/health"):
         headers = client.get(path, headers={"accept": "text/html"}).headers

@@ -8,7 +8,6 @@ another site's page is refused.
 import base64
 import binascii
 from dataclasses import dataclass, field, replace
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
@@ -16,6 +15,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from longpole.host_names import is_own_host
+from longpole_server.api.cookies import SESSION_COOKIE, read_cookie
 from longpole_server.api.peers import Peer, Proxies, read_peer
 from longpole_server.api.responses import make_error
 from longpole_server.auth.book import AccessBook
@@ -26,7 +26,6 @@ from longpole_server.service.asking import Asker, Shown, asking_as
 
 LOGIN_PATH, LOGOUT_PATH = "/login", "/logout"
 CHANGES_PATH = "/api/v1/changes"
-SESSION_COOKIE = "longpole_session"
 # Nothing is told there, or it is told after a check of its own in the protocol's own form.
 OPEN_PATHS = frozenset(
     {
@@ -97,12 +96,12 @@ class Access:
 
     def find_session(self, cookies: str | None) -> Principal | None:
         """Return whose session a `Cookie` header holds."""
-        value = _read_session(cookies)
+        value = read_cookie(cookies, SESSION_COOKIE)
         return self.sessions.find(value) if value is not None else None
 
     def end_session(self, cookies: str | None) -> None:
         """End the session that a `Cookie` header holds."""
-        value = _read_session(cookies)
+        value = read_cookie(cookies, SESSION_COOKIE)
         if value is not None:
             self.sessions.end(value)
 
@@ -115,14 +114,6 @@ class Access:
             return known
         role = "admin" if self.proxy_role == "admin" else "viewer"
         return Principal(peer.user, role, subject=f"proxy/{peer.user}")
-
-
-def _read_session(cookies: str | None) -> str | None:
-    try:
-        cookie = SimpleCookie(cookies or "").get(SESSION_COOKIE)
-    except CookieError:
-        return None
-    return cookie.value if cookie is not None else None
 
 
 class AccessMiddleware:

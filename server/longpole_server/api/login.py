@@ -14,10 +14,10 @@ from starlette.routing import Route
 from longpole_server.api.access import (
     LOGIN_PATH,
     LOGOUT_PATH,
-    SESSION_COOKIE,
     Access,
     check_origin,
 )
+from longpole_server.api.cookies import MARK_COOKIE, SESSION_COOKIE, read_cookie
 from longpole_server.api.peers import Peer
 from longpole_server.api.responses import make_error
 from longpole_server.auth.attempts import Attempts, Source
@@ -30,7 +30,6 @@ _MAX_BODY_BYTES = 8 << 10
 _NUM_AT_ONCE = 1
 # More that stand in line would wait longer than browsers do.
 _MAX_IN_LINE = 50
-_MARK_COOKIE = "longpole_browser"
 _NO_STORE = {"Cache-Control": "no-store"}
 _PAGE_HEADERS = {
     **_NO_STORE,
@@ -136,7 +135,8 @@ class _SigningIn:
         if by_token is not None and by_token.may_read:
             # Nobody guesses one, and it is no use to whoever tries names.
             return self._let_in(by_token, peer, target)
-        mark = self._marks.find(request.cookies.get(_MARK_COOKIE), name) if name else None
+        shown = read_cookie(request.headers.get("cookie"), MARK_COOKIE)
+        mark = self._marks.find(shown, name) if name else None
         source = Source(peer.address, name, mark)
         line = self._strangers if mark is None else self._known
         if line.is_full:
@@ -154,7 +154,7 @@ class _SigningIn:
         self._attempts.succeed(source)
         response = self._let_in(principal, peer, target)
         response.set_cookie(
-            _MARK_COOKIE,
+            MARK_COOKIE,
             self._marks.make(name),
             max_age=MARK_AGE_S,
             path=LOGIN_PATH,
