@@ -27,12 +27,8 @@ from longpole_server.service.asking import Asker, Shown, asking_as
 LOGIN_PATH, LOGOUT_PATH = "/login", "/logout"
 CHANGES_PATH = "/api/v1/changes"
 # Nothing is told there, or it is told after a check of its own in the protocol's own form.
-OPEN_PATHS = frozenset(
-    {
-        "/api/v1/health", "/api/v1/ready", LOGIN_PATH, LOGOUT_PATH,
-        "/v1/traces", "/v1/metrics", "/v1/logs",
-    }
-)  # fmt: skip
+_OTLP_PATHS = frozenset({"/v1/traces", "/v1/metrics", "/v1/logs"})
+OPEN_PATHS = _OTLP_PATHS | {"/api/v1/health", "/api/v1/ready", LOGIN_PATH, LOGOUT_PATH}
 # Nothing is told there of any run.
 _COMMON_PATHS = frozenset({"/api/v1/services", "/metrics"})
 # What agents and RL-Insight's client ask and tell, who send alone. Pages are scraped for all: who
@@ -181,12 +177,14 @@ class AccessMiddleware:
     def _check_open_path(self, scope: Scope, headers: Headers) -> "Refusal | None":
         """Return why not even what is told to everybody is told.
 
-        What is sent there is judged by where it comes from: a sender may have a name of its own for
-        this machine.
+        Telemetry is judged where it is received, by where it comes from: a sender may have a name
+        of its own for this machine.
         """
-        if not self._access.book.is_open or scope.get("method") == "POST":
+        if scope["path"] in _OTLP_PATHS and scope.get("method") == "POST":
             return None
-        return check_host(headers, self._access.hosts)
+        if not self._access.book.is_open:
+            return check_origin(scope, headers)
+        return check_host(headers, self._access.hosts) or check_origin(scope, headers)
 
     def _ending_with(self, principal: Principal, cookies: str | None, send: Send) -> Send:
         """End a websocket when its owner's secret is taken back, or they signed out.
@@ -255,11 +253,12 @@ def check_origin(scope: Scope, headers: Headers) -> Refusal | None:
     if scope["type"] == "http" and scope["method"] in _SAFE_METHODS:
         return None
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    if site in {"same-origin", "none"}:
-        return None
-    if origin is None and site is None:
-        return None
-    if origin is not None and urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
+    if site is not None:
+        is_own = site in {"same-origin", "none"}
+    else:
+        peer: Peer = scope["state"]["peer"]
+        is_own = origin is None or _is_own_origin(origin, headers, peer.is_encrypted)
+    if is_own:
         return None
     return Refusal(
         403,
@@ -267,6 +266,21 @@ def check_origin(scope: Scope, headers: Headers) -> Refusal | None:
         "a page of another site may not ask for this",
         "behind a proxy, let it pass the Host header on unchanged",
     )
+
+
+def _is_own_origin(origin: str, headers: Headers, is_encrypted: bool) -> bool:
+    """Tell whether a page is of the name, port and scheme under which this server is asked.
+
+    Who is on the way may write a page of the same name that comes without TLS. The other way round
+    the page is the safer one: a proxy ended TLS that nobody named to this server.
+    """
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    if parts.netloc.lower() != headers.get("host", "").lower():
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and not is_encrypted)
 
 
 def check_host(headers: Headers, hosts: frozenset[str] | None) -> Refusal | None:

@@ -53,7 +53,8 @@ def open_door(tmp_path: Path) -> Generator[OpenDoor]:
                 Route("/{path:path}", answer, methods=["GET", "POST", "DELETE"]),
             ]
         )
-        app.add_middleware(AccessMiddleware, access=door.access)
+        own_paths = frozenset({"/clickhouse/"})
+        app.add_middleware(AccessMiddleware, access=door.access, own_paths=own_paths)
         return TestClient(app, base_url=URL, follow_redirects=False, client=("10.1.2.3", 1))
 
     yield open_one
@@ -108,6 +109,66 @@ def test_a_stranger_s_name_for_this_machine_is_refused_where_nobody_is_asked(ope
     for path in ("/api/v1/health", "/api/v1/ready", "/login"):
         assert client.get(path, headers={"Host": "rebound.example"}).status_code == 403, path
     assert client.get("/api/v1/health", headers={"Host": ""}).status_code == 200
+
+
+REBOUND = {
+    "Host": "rebound.example",
+    "Origin": "http://rebound.example",
+    "Sec-Fetch-Site": "same-origin",
+}
+
+
+def test_a_rebound_name_asks_no_sql_and_a_sender_s_own_name_may_send(open_door: OpenDoor):
+    client = open_door(None, hosts=frozenset({"longpole.example"}))
+    for path in ("/clickhouse/", "/login", "/logout", "/api/v1/health"):
+        refused = client.post(path, headers=REBOUND)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "unknown_host")
+    assert client.post("/clickhouse/").status_code == 200
+    for path in ("/v1/traces", "/v1/metrics", "/v1/logs"):
+        assert client.post(path, headers={"Host": "gpu-head"}).status_code == 200
+        assert client.get(path, headers={"Host": "gpu-head"}).status_code == 403
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_another_site_s_page_asks_no_sql(open_door: OpenDoor, token: str | None):
+    client = open_door(token)
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
+        refused = client.post("/clickhouse/", headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "cross_origin")
+
+
+@pytest.mark.parametrize(
+    ("server", "page", "status"),
+    [
+        ("http", "http", 200),
+        ("https", "https", 200),
+        # Written by who is on the way.
+        ("https", "http", 403),
+        # A proxy ends TLS that this server does not know.
+        ("http", "https", 200),
+        ("http", "ftp", 403),
+    ],
+)
+def test_a_page_of_this_name_without_tls_changes_nothing_over_tls(
+    open_door: OpenDoor, server: str, page: str, status: int
+):
+    client = open_door(None)
+    client.base_url = f"{server}://longpole.example"
+    origin = {"Origin": f"{page}://longpole.example"}
+    assert client.post("/api/v1/rules", headers=origin).status_code == status
+
+
+@pytest.mark.parametrize("page", ["http", "https"])
+def test_a_trusted_proxy_says_that_a_page_came_over_tls(open_door: OpenDoor, page: str):
+    client = open_door(None, proxies=Proxies(parse_networks("10.0.0.0/8")))
+    headers = {"Origin": URL.replace("http", page, 1), "X-Forwarded-Proto": "https"}
+    status = client.post("/api/v1/rules", headers=headers).status_code
+    assert status == (200 if page == "https" else 403)
+
+
+def test_a_browser_that_says_another_site_is_believed(open_door: OpenDoor):
+    headers = {"Origin": URL, "Sec-Fetch-Site": "cross-site"}
+    assert open_door(None).post("/api/v1/rules", headers=headers).status_code == 403
 
 
 @pytest.mark.parametrize("token", [None, TOKEN])

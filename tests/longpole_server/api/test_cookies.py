@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -72,7 +73,8 @@ def test_nothing_behind_decodes_a_stranger_s_quoted_cookie(client: TestClient, c
         {MARK_COOKIE: "m.1", SESSION_COOKIE: "s.1"},
     ]
     assert client.get("/", headers=headers).json() == only_ours
-    with client.websocket_connect("/ws", headers=headers) as socket:
+    opened: Any = client.websocket_connect("/ws", headers=headers)
+    with opened as socket:
         assert socket.receive_json() == only_ours
     assert client.get("/", headers={"Cookie": cookie}).json() == [None, {}]
 
