@@ -179,7 +179,7 @@ def open_application(
         writer = SerialWriter(store.writer, check_right)
         application = _build(config, reader, writer, spool, telling, parts, door, free_text)
         if is_served:
-            _add_pages(config, application)
+            _add_pages(config, application, door)
         opened.callback(application.alert_desk.close)
         opened.callback(application.joiner.close)
         opened.callback(application.closer.close)
@@ -301,10 +301,10 @@ def _build(
     )
 
 
-def _add_pages(config: Config, application: Application) -> None:
+def _add_pages(config: Config, application: Application, door: Door) -> None:
     if config.role == "all":
         mount_pages(application.api, application.service)
-    put_before(application.api)
+    put_before(application.api, door.access)
 
 
 def _read_own(pipeline: Pipeline, data_dir: Path) -> OwnReading:

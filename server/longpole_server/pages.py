@@ -6,7 +6,7 @@ from typing import cast
 
 from fastapi import FastAPI
 
-from longpole_server.api.access import AccessMiddleware
+from longpole_server.api.access import Access, AccessMiddleware
 from longpole_server.api.bounded_bodies import BoundedBodiesMiddleware
 from longpole_server.api.cookies import OwnCookiesMiddleware
 from longpole_server.api.head import HeadMiddleware
@@ -24,7 +24,7 @@ def mount_pages(api: FastAPI, service: Service) -> None:
     mount(api, service)
 
 
-def put_before(api: FastAPI) -> None:
+def put_before(api: FastAPI, access: Access) -> None:
     """Put before all routes what looks at requests, in the order in which it does."""
     # Dash reads bodies before anybody is asked who they are: strangers' are not read at all.
     api.user_middleware.sort(key=lambda each: each.cls is not AccessMiddleware)
@@ -32,5 +32,5 @@ def put_before(api: FastAPI) -> None:
     # Before whatever reads cookies: it would decode those of strangers, too.
     api.add_middleware(OwnCookiesMiddleware)
     # Outside of what refuses: a refusal is an answer like any other.
-    api.add_middleware(SecurityHeadersMiddleware)
+    api.add_middleware(SecurityHeadersMiddleware, asks_who=lambda: not access.book.is_open)
     api.add_middleware(HeadMiddleware)

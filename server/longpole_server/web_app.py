@@ -181,7 +181,7 @@ def _build(
     )
     mount_pages(api, service)
     api.add_middleware(RelayMiddleware, link=link, max_import_bytes=config.max_import_bytes)
-    put_before(api)
+    put_before(api, door.access)
     look = _make_look(alerts.book, door, parts)
     rounds = StoreRounds(look, lambda: changes.publish(time.time_ns()))
     return WebApplication(api, changes, revisions, follower, rounds)

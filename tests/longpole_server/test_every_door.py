@@ -134,6 +134,7 @@ def test_every_answer_tells_browsers_to_be_careful(client: TestClient):
         headers = client.get(path, headers={"accept": "text/html"}).headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
+        assert "no-store" in headers["cache-control"]
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert len(headers["content-security-policy"]) < 1_000, "proxies refuse long headers"
 
