@@ -166,8 +166,13 @@ class WindowRegistry:
         if window.iteration is not None:
             window.said[names.ITERATION] = window.iteration
         self._identify(window, parent, is_sent=self._sends_steps or not is_step)
-        window.start_ns = self._wall_ns()
         window.entered_ns = self._monotonic_ns()
+        if parent is None:
+            window.start_ns = self._wall_ns()
+        else:
+            # By the clock of what is around it: were the wall clock set meanwhile, stages would
+            # else lie beyond the end of their step, and the time before them belong to none.
+            window.start_ns = parent.start_ns + window.entered_ns - parent.entered_ns
         window.next_announcement_ns = window.entered_ns + self._heartbeat_ns
         window.is_open = True
         self._open[id(window)] = window

@@ -7,6 +7,7 @@ import pytest
 
 from longpole.buffers import Buffer
 from longpole.complaints import Complaints
+from longpole.conventions.attributes import ITERATION, STAGE
 from longpole.spans import WindowSpan
 from longpole.window_registry import WindowRegistry
 from longpole.windows import StageWindow, StepWindow, Window
@@ -120,6 +121,26 @@ def test_stages_nest_and_a_sync_has_phases(recorder: Recorder) -> None:
     }
     assert recorder.parent_name(phase) == "rl.sync"
     assert attributes(phase) == {"rl.loop.iteration": 1}
+
+
+@pytest.mark.parametrize("jump_s", [2.2, -2.2])
+def test_stages_lie_in_their_step_though_the_wall_clock_is_set_meanwhile(
+    recorder: Recorder, jump_s: float
+) -> None:
+    with recorder.step(1):
+        with recorder.stage("gen"):
+            recorder.clock.advance(6)
+        recorder.clock.wall_ns += int(jump_s * 1e9)
+        recorder.clock.advance(1)
+        with recorder.stage("update_actor"):
+            recorder.clock.advance(2)
+    with recorder.step(2):
+        recorder.clock.advance(1)
+    _, update, step, second = recorder.spans
+    assert (update.attributes[STAGE], step.attributes) == ("update_actor", {ITERATION: 1})
+    assert (update.start_ns - START_NS, update.end_ns - START_NS) == (7 * 10**9, 9 * 10**9)
+    assert (step.end_ns - START_NS) == 9 * 10**9
+    assert second.start_ns - START_NS == round((9 + jump_s) * 1e9), "the next step has the new time"
 
 
 def test_wall_clock_jumps_do_not_change_durations(recorder: Recorder) -> None:

@@ -15,7 +15,8 @@ from longpole_server.api.responses import make_error
 
 SESSION_COOKIE = "longpole_session"
 MARK_COOKIE = "longpole_browser"
-MAX_BYTES = 8 << 10
+# A sign-in proxy before this server keeps sessions of several cookies of 4 KiB.
+MAX_BYTES = 32 << 10
 _OWN = frozenset({SESSION_COOKIE, MARK_COOKIE})
 # What signed values are made of.
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")

@@ -84,7 +84,7 @@ def test_cookies_of_sixty_kilobytes_are_refused_unread(client: TestClient):
     for method in ("GET", "POST"):
         refused = client.request(method, "/", headers=headers)
         assert refused.status_code == 431
-        assert refused.json()["error"]["message"] == "the cookies are larger than 8,192 bytes"
+        assert refused.json()["error"]["message"] == "the cookies are larger than 32,768 bytes"
     with pytest.raises(WebSocketDisconnect), client.websocket_connect("/ws", headers=headers):
         pass
 
