@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 PORT ?= 8470
 # The real trainers that are tested, each in an environment of its own.
 TRAINERS ?= loggers trl verl vllm
-# Half again as many as two cores: tests of whole programs wait a third of their time.
-TEST_WORKERS ?= 3
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+# In the order of folders: whole programs come first, so that no worker is left with one of them alone.
+PYTEST = $(BIN)/pytest --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 15
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test search trainers check pictures docs dist sbom format lock clean
@@ -37,8 +38,9 @@ run: install ## start server, agent and a simulated training run; PORT=8470
 test: install $(VENV)/.deploy ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare
 	$(MAKE) check
-	@# In the order of folders: browsers and whole servers come first, so that no worker is left with one of them alone.
-	$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 15
+	@# Browsers keep two cores busy; half of what the other tests take is waiting for programs.
+	$(PYTEST) tests/browser --numprocesses 2
+	$(PYTEST) --ignore tests/browser --numprocesses 3
 
 search: install ## the property tests on examples drawn anew
 	$(BIN)/pytest -m hypothesis --hypothesis-profile search --numprocesses auto --maxprocesses 4

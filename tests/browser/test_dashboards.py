@@ -96,7 +96,7 @@ def test_a_row_leads_to_its_run_and_back(page: Page, server: FakeServer) -> None
 
 def test_a_click_beside_the_name_opens_the_run_too(page: Page, server: FakeServer) -> None:
     page.goto(server.address)
-    page.locator("#runs-grid .ag-row .lp-state-stalled").click()
+    page.locator("#runs-grid .ag-row span.lp-state-stalled").click()
     expect(page.locator("#run-title h1")).to_have_text("ppo-llama-70b-code")
 
 
