@@ -35,6 +35,7 @@ from longpole_dashboards.pages import run as run_page
 from longpole_dashboards.pages import step as step_page
 from longpole_dashboards.reading import Reader as PageReader
 from longpole_dashboards.refresh import PanelGroup, View
+from longpole_server.cli.serving import calm_garbage_collection
 from longpole_server.errors import NotFoundError
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import MetricPoint, Records
@@ -535,6 +536,8 @@ def measure(directory: Path, *, full: bool, rounds: int, only: str) -> None:
         if not stamp.exists():
             make_data(store, bench, cluster)
             stamp.write_text(str(now_ns))
+        # As the server does once it has started.
+        calm_garbage_collection()
         if not only:
             measure_queries(store, bench, cluster, rounds)
         measure_pages(store, bench, cluster, rounds, only)

@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 
 from longpole.conventions import stages
-from longpole_server.analysis.compared_runs import compare_config
+from longpole_server.analysis.compared_runs import compare_config, find_usual_verdict
 from longpole_server.analysis.decomposition import decompose
 from longpole_server.analysis.longtail import measure_long_tail
 from longpole_server.analysis.longtail_report import describe_tail, trace_running
@@ -445,6 +445,7 @@ class FakeService:
         first_steps = {1: 1} | ({2: spec.resume_at} if spec.resume_at is not None else {})
         window = summarise_window(closed if asked != LAST_STEPS else closed[-20:], first_steps)
         numbers = [step.step for step in window.judged]
+        verdict, num_verdict = find_usual_verdict(window.judged)
         described = ComparedWindow(
             run_id=run_id,
             run_name=self._spec(run_id).name,
@@ -453,6 +454,8 @@ class FakeService:
             num_judged=len(numbers),
             excluded=window.excluded,
             attempts=tuple(sorted({step.attempt for step in window.judged})),
+            verdict=verdict,
+            num_verdict=num_verdict,
         )
         return described, window.judged
 

@@ -78,15 +78,12 @@ def _sides(reading: CompareReading) -> tuple[object, ...]:
         return None, None
     means = found.decomposition
     return (
-        _side(reading, found.before, means.before, means),
-        _side(reading, found.after, means.after, means),
+        _side(found.before, means.before, means),
+        _side(found.after, means.after, means),
     )
 
 
-def _side(
-    reading: CompareReading, window: ComparedWindow, means: WindowMeans, change: Decomposition
-) -> Component:
-    diagnosis = reading.diagnose(window)
+def _side(window: ComparedWindow, means: WindowMeans, change: Decomposition) -> Component:
     unit = UNITS.get(change.quantity or "", "")
     return html.Div(
         [
@@ -113,15 +110,27 @@ def _side(
                 ],
                 className="lp-side-line",
             ),
-            html.Span(
-                verdict_title(diagnosis.verdict),
-                className="lp-verdict-badge",
-                style={"--family": verdict_colour(diagnosis.verdict)},
-            )
-            if diagnosis is not None
-            else None,
+            _verdict(window),
         ],
         className="lp-side",
+    )
+
+
+def _verdict(window: ComparedWindow) -> Component | None:
+    if window.verdict is None:
+        return None
+    return html.Div(
+        [
+            html.Span(
+                verdict_title(window.verdict),
+                className="lp-verdict-badge",
+                style={"--family": verdict_colour(window.verdict)},
+            ),
+            html.Span(
+                f"in {window.num_verdict:,} of {window.num_judged:,} steps", className="lp-dim"
+            ),
+        ],
+        className="lp-side-line",
     )
 
 

@@ -10,8 +10,7 @@ from longpole_dashboards.addresses import Window
 from longpole_dashboards.formats import NS_PER_S
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
-from longpole_server.model.comparison import ComparedWindow, Comparison
-from longpole_server.model.diagnosis import Diagnosis
+from longpole_server.model.comparison import Comparison
 from longpole_server.model.run import RunSummary
 from longpole_server.service import StepRange
 
@@ -81,17 +80,6 @@ class CompareReading:
                 StepRange(*asked.steps),
                 StepRange(*asked.other_steps),
             ),
-        )
-
-    def diagnose(self, window: ComparedWindow) -> Diagnosis | None:
-        """Return what a side waits for, None without judged steps."""
-        if not window.num_judged:
-            return None
-        first, last = window.first_step, window.last_step
-        return self._memory.ask(
-            ("diagnosis-of", window.run_id, first, last),
-            self._token(window.run_id),
-            lambda: self._service.diagnose(window.run_id, first, last),
         )
 
     def _token(self, *run_ids: str) -> Hashable:

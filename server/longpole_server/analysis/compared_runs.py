@@ -1,12 +1,14 @@
-"""What two runs were started with, and where it differs."""
+"""What two compared runs were started with, where it differs, and what each waited for."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from longpole_server.model.comparison import ComparedWindow, ConfigChange, ConfigDifference
 from longpole_server.model.facts import RunFacts
 from longpole_server.model.records import RunStart
+from longpole_server.model.step import Step
 
 _MAX_DEPTH = 16
 # What an attempt says of itself beside its configuration, under keys of the same form.
@@ -18,6 +20,12 @@ def name_window(before: ComparedWindow, after: ComparedWindow) -> str:
     if before.run_id == after.run_id:
         return f"in steps {before.first_step} to {before.last_step}"
     return f"in {before.run_name}"
+
+
+def find_usual_verdict(judged: Sequence[Step]) -> tuple[str | None, int]:
+    """Return the verdict of most steps, as it was given when each closed, and their number."""
+    counts = Counter(step.verdict for step in judged if step.verdict is not None)
+    return max(counts.items(), key=lambda item: item[1], default=(None, 0))
 
 
 def describe_config(start: RunStart | RunFacts) -> dict[str, str]:

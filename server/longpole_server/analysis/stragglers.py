@@ -6,6 +6,7 @@ answers of other lengths decode at another rate, and who has them is no straggle
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from longpole_server.analysis.longtail_samples import column
 from longpole_server.analysis.replicas import compare_like_lengths, list_owned
@@ -49,7 +50,8 @@ def score_gpus(gpus: Sequence[GpuFacts], clock_ratio: float) -> tuple[GpuScore, 
     for gpu in gpus:
         if gpu.busy_sm_clock_hz:
             clocks.setdefault(gpu.role, []).append(gpu.busy_sm_clock_hz)
-    scores = [_score_gpu(gpu, clocks.get(gpu.role, ()), clock_ratio) for gpu in gpus]
+    peers = {role: _Peers.of(known) for role, known in clocks.items()}
+    scores = [_score_gpu(gpu, peers.get(gpu.role), clock_ratio) for gpu in gpus]
     return tuple(
         sorted(
             scores, key=lambda s: (s.of_best_ratio is None, s.of_best_ratio, s.host, s.gpu_index)
@@ -57,10 +59,26 @@ def score_gpus(gpus: Sequence[GpuFacts], clock_ratio: float) -> tuple[GpuScore, 
     )
 
 
-def _score_gpu(gpu: GpuFacts, clocks: Sequence[float], clock_ratio: float) -> GpuScore:
+@dataclass(frozen=True, slots=True)
+class _Peers:
+    """The GPUs of a role whose clock is known, by their clocks in Hz."""
+
+    num: int
+    median_hz: float
+    best_hz: float
+
+    @classmethod
+    def of(cls, clocks: Sequence[float]) -> "_Peers":
+        return cls(len(clocks), statistics.median(clocks), max(clocks))
+
+
+def _score_gpu(gpu: GpuFacts, peers: _Peers | None, clock_ratio: float) -> GpuScore:
     hz = gpu.busy_sm_clock_hz or None
     is_slow = (
-        hz is not None and len(clocks) > MIN_PEERS and hz < clock_ratio * statistics.median(clocks)
+        hz is not None
+        and peers is not None
+        and peers.num > MIN_PEERS
+        and hz < clock_ratio * peers.median_hz
     )
     return GpuScore(
         gpu.gpu_uuid,
@@ -68,7 +86,7 @@ def _score_gpu(gpu: GpuFacts, clocks: Sequence[float], clock_ratio: float) -> Gp
         gpu.gpu_index,
         gpu.role,
         hz,
-        None if hz is None else hz / max(clocks),
+        None if hz is None or peers is None else hz / peers.best_hz,
         gpu.throttled_ratio,
         gpu.throttle_reasons,
         is_slow,

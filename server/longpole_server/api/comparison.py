@@ -55,6 +55,8 @@ def _window(window: ComparedWindow, means: WindowMeans) -> Document:
             {"step": excluded.step, "reason": excluded.reason} for excluded in window.excluded
         ],
         "attempts": list(window.attempts),
+        "verdict": window.verdict,
+        "num_verdict": window.num_verdict,
         "tokens": means.tokens,
         "gpus": means.gpus,
         "step_s": means.step_s,

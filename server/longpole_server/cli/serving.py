@@ -117,7 +117,7 @@ async def _serve(
         return
     # Links in alerts name it, also where it was free for the system to choose.
     with _open(replace(config, port=port_of(listener)), right) as application:
-        _calm_garbage_collection()
+        calm_garbage_collection()
         application.start()
         async with AsyncExitStack() as running:
             ports = {"http": port_of(listener)}
@@ -152,7 +152,7 @@ def _open(
     return open_application(config, right.check)
 
 
-def _calm_garbage_collection() -> None:
+def calm_garbage_collection() -> None:
     """Spare the collector what lives as long as the process, and let young objects die first.
 
     Decoding a batch makes many thousand objects that reference counting frees; the collector

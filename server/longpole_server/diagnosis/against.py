@@ -60,7 +60,7 @@ def compare_windows(
     if not before or not after:
         return Against(split, (), ())
     # Whoever warmed up is left out of both windows already.
-    usual = summarise_past(before, {})
+    usual = summarise_past(before, {}, is_kept=False)
     if usual is None:
         few = f"stages are not compared: {name} are fewer than {MIN_STEPS} judged steps"
         return Against(split, (), (few,))

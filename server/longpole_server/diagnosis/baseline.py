@@ -144,6 +144,8 @@ def summarise_past(
     steps: Sequence[Step],
     attempt_starts: Mapping[int, int] | None = None,
     configuration: str | None = None,
+    *,
+    is_kept: bool = True,
 ) -> Baseline | None:
     """Return what some steps of one attempt and configuration say is usual.
 
@@ -151,6 +153,7 @@ def summarise_past(
         steps: Closed steps in order.
         attempt_starts: First step of the attempt, which warms up; None takes the first given.
         configuration: What they were made with.
+        is_kept: Whether the baseline is kept for long: then its steps are without their windows.
 
     Returns:
         None when fewer than five steps can be judged.
@@ -173,7 +176,7 @@ def summarise_past(
         attempt=attempts.pop() if len(attempts) == 1 else None,
         gpu_count=statistics.mode(counts) if counts else None,
         configuration=configuration,
-        steps=tuple(map(without_windows, judged)),
+        steps=tuple(map(without_windows, judged) if is_kept else judged),
     )
 
 

@@ -25,6 +25,8 @@ _ALL_TOKENS = "tokens_total"
 _BETTER = 0.85
 # Standard deviation of a median, as a multiple of that of the mean.
 _DEVIATION_OF_MEDIAN = 1.2533
+# Steps that a line is fitted through, spread evenly: it looks at every two of them.
+_MAX_FITTED = 600
 # A line takes two of the points' degrees of freedom.
 _LINE = 2
 
@@ -119,7 +121,9 @@ def _fit(past: StepTable, name: str) -> _Line:
     The slope is the median of those between any two steps (Theil and Sen), weighted by how far
     these lie apart: of steps with nearly the same work, noise alone makes the slope.
     """
-    rows = _usable(past, name)
+    rows = np.flatnonzero(_usable(past, name))
+    if len(rows) > _MAX_FITTED:
+        rows = rows[np.linspace(0, len(rows) - 1, _MAX_FITTED, dtype=np.intp)]
     work, seconds = past.column(name)[rows], past.seconds_of(stages.GEN)[rows]
     first, second = np.triu_indices(len(work), 1)
     apart = work[first] != work[second]

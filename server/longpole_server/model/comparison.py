@@ -20,6 +20,9 @@ class ComparedWindow:
         first_step, last_step: Of the judged steps; as asked for without any. API: `from`, `to`.
         num_judged: Steps that count.
         attempts: Those the judged steps belong to.
+        verdict: What most of the judged steps were found to wait for when they closed; None when
+            no step has a verdict.
+        num_verdict: Steps that were found to wait for that.
     """
 
     run_id: str
@@ -29,6 +32,8 @@ class ComparedWindow:
     num_judged: int
     excluded: tuple[Excluded, ...]
     attempts: tuple[int, ...]
+    verdict: str | None = None
+    num_verdict: int = 0
 
 
 @dataclass(frozen=True, slots=True)

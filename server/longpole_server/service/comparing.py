@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from longpole_server.analysis.compared_runs import compare_config, describe_config, name_window
+from longpole_server.analysis.compared_runs import (
+    compare_config,
+    describe_config,
+    find_usual_verdict,
+    name_window,
+)
 from longpole_server.analysis.window import summarise_window
 from longpole_server.diagnosis import compare_windows
 from longpole_server.model.comparison import (
@@ -82,6 +87,7 @@ class Comparer:
         numbers = [step.step for step in window.judged]
         attempts = tuple(sorted({step.attempt for step in window.judged}))
         row = _find_row(rows, attempts)
+        verdict, num_verdict = find_usual_verdict(window.judged)
         described = ComparedWindow(
             run_id=run_id,
             run_name=row.start.name or run_id,
@@ -90,6 +96,8 @@ class Comparer:
             num_judged=len(window.judged),
             excluded=window.excluded,
             attempts=attempts,
+            verdict=verdict,
+            num_verdict=num_verdict,
         )
         return _Side(described, window.judged, describe_config(row.start), row.start)
 

@@ -94,19 +94,26 @@ class FactsReader:
                 )
         return AttemptFacts(RunFacts(run_id=run_id, name=run_id), run_gpus, is_imported=False)
 
-    def read_step(self, step: Step, run_gpus: Sequence[RunGpu] | None = None) -> StepFacts:
+    def read_step(
+        self,
+        step: Step,
+        run_gpus: Sequence[RunGpu] | None = None,
+        spans: Sequence[StageSpan] | None = None,
+    ) -> StepFacts:
         """Return the facts of a closed step, from memory when they are there.
 
         Args:
             step: The step.
             run_gpus: The GPUs of its run, when they are known.
+            spans: Its stages' spans, when they are known.
         """
         with self._lock:
             kept = self._steps.get(_key(step))
         if kept is not None:
             return kept
         scalars, _ = self._reader.get_scalars(step.run_id, step.attempt, step.step)
-        spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
+        if spans is None:
+            spans = self._reader.list_stage_spans(step.run_id, step.attempt, step.step)
         if run_gpus is None:
             run_gpus = self._reader.list_run_gpus(step.run_id)
         facts = self.build_step(
@@ -186,11 +193,14 @@ class FactsReader:
                 self._insert(facts)
 
     def read_samples(
-        self, step: Step, run_gpus: Sequence[RunGpu] | None = None
+        self,
+        step: Step,
+        run_gpus: Sequence[RunGpu] | None = None,
+        spans: Sequence[StageSpan] | None = None,
     ) -> TrajectoryFacts | None:
         """Return the training samples of a step as columns, None without any; as `read_step`."""
         if step.closed_by is not None:
-            return self.read_step(step, run_gpus).trajectories
+            return self.read_step(step, run_gpus, spans).trajectories
         return self.read_columns(step).facts
 
     def build_step(

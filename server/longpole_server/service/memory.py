@@ -12,10 +12,16 @@ MAX_ANSWERS = 256
 
 
 class Memory:
-    """Answers by question, each valid for one token. Bounded: the longest unused goes first."""
+    """Answers by question, each valid for one token. Bounded: the longest unused goes first.
 
-    def __init__(self, max_answers: int = MAX_ANSWERS) -> None:
+    Args:
+        max_answers: Kept at most.
+        joins: Whether who asks with a new token takes the answer that is being read for the old.
+    """
+
+    def __init__(self, max_answers: int = MAX_ANSWERS, *, joins: bool = False) -> None:
         self._max_answers = max_answers
+        self._joins = joins
         self._lock = Lock()
         self._answers: OrderedDict[Hashable, tuple[Hashable, Future[Any]]] = OrderedDict()
 
@@ -27,7 +33,7 @@ class Memory:
         """
         with self._lock:
             known = self._answers.get(question)
-            mine = known is None or known[0] != token
+            mine = known is None or (known[0] != token and not self._is_joined(known[1]))
             answer: Future[Any] = Future() if known is None or mine else known[1]
             self._answers[question] = (token, answer)
             self._answers.move_to_end(question)
@@ -41,6 +47,9 @@ class Memory:
                 self._forget(question, answer)
                 raise
         return answer.result()
+
+    def _is_joined(self, answer: "Future[Any]") -> bool:
+        return self._joins and not answer.done()
 
     def _forget(self, question: Hashable, answer: "Future[Any]") -> None:
         with self._lock:

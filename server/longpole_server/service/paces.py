@@ -42,7 +42,10 @@ class PaceReader:
         ranks = self._reader.list_gpu_ranks(uuids, step.start_ns - _RANKS_BEFORE_NS, end_ns)
         return replace(
             found,
-            gpus=tuple(replace(score, rank=ranks.get(score.gpu_uuid)) for score in found.gpus),
+            gpus=tuple(
+                replace(score, rank=ranks[score.gpu_uuid]) if score.gpu_uuid in ranks else score
+                for score in found.gpus
+            ),
         )
 
     def stand(self, run_id: str, steps: Sequence[Step]) -> RunStragglers:

@@ -1,7 +1,9 @@
 """What GPUs did in a step: their samples are read once, for all that a page says of them."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Lock
 
 from longpole_server.model.gpu import GpuHeatmap, RunGpu
@@ -47,7 +49,7 @@ class StepGpus:
         self._now_ns = now_ns
         self._lock = Lock()
         # Who asks while a step is being read waits for it.
-        self._memory = Memory(_MAX_KEPT)
+        self._memory = Memory(_MAX_KEPT, joins=True)
         self._kept: list[tuple[float, GpuColumns]] = []
 
     def hold(self, step: Step, lanes: Sequence[RunGpu]) -> None:
@@ -65,6 +67,14 @@ class StepGpus:
                 self._now_s() // _KEPT_FRESH_S,
                 lambda: self._read(uuids, start_ns, end_ns),
             )
+
+    @contextmanager
+    def holding(self, step: Step, lanes: Sequence[RunGpu]) -> Generator[None]:
+        """Hold a step as `hold` does, beside what is asked for inside; a failure comes after it."""
+        with ThreadPoolExecutor(1, thread_name_prefix="longpole-step-gpus") as beside:
+            held = beside.submit(self.hold, step, lanes)
+            yield
+            held.result()
 
     def get_heatmaps(
         self,

@@ -176,13 +176,13 @@ class StoreService:
     def get_step(self, run_id: str, step: int) -> StepDetail:
         """Return one step with its timeline and its diagnosis."""
         found = self._find_step(run_id, step)
-        digest = self._runs.get_digest(run_id)
-        previous, following = self._reader.find_neighbours(run_id, step)
-        spans = self._reader.list_stage_spans(run_id, found.attempt, step)
         run_gpus = self._runs.list_run_gpus(run_id)
         gpus = gpus_during(run_gpus, found)
-        self._facts.gpus.hold(found, gpus)
-        samples = self._facts.read_samples(found, run_gpus)
+        with self._facts.gpus.holding(found, gpus):
+            digest = self._runs.get_digest(run_id)
+            previous, following = self._reader.find_neighbours(run_id, step)
+            spans = self._reader.list_stage_spans(run_id, found.attempt, step)
+            samples = self._facts.read_samples(found, run_gpus, spans)
         usual = digest.usual.get(STEP_STAGE)
         long_tail, long_tail_reason = self._describe_tail(found)
         return StepDetail(

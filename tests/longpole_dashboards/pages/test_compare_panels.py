@@ -31,6 +31,12 @@ def test_two_runs(theme: ThemeName) -> None:
     assert "swap" in words(shown["compare-presets.children"])
 
 
+def test_each_side_says_what_most_of_its_steps_wait_for() -> None:
+    view = make_view({"a": LIVE_RUN, "b": BASELINE_RUN})
+    shown = render(PANELS, FakeService(NOW_NS), view)
+    assert "of 19 steps" in words(shown["compare-after.children"])
+
+
 def test_a_run_alone_is_compared_with_its_own_beginning() -> None:
     shown = render(PANELS, FakeService(NOW_NS), make_view({"a": LIVE_RUN}))
     assert "steps 2–15" in words(shown["compare-before.children"])

@@ -1,8 +1,15 @@
 import json
 
-from longpole_server.analysis.compared_runs import compare_config, describe_config
+import pytest
+
+from longpole_server.analysis.compared_runs import (
+    compare_config,
+    describe_config,
+    find_usual_verdict,
+)
 from longpole_server.model.comparison import ConfigDifference
 from longpole_server.model.records import RunStart
+from longpole_server.model.step import Step
 
 
 def test_settings_are_flattened():
@@ -43,3 +50,23 @@ def test_settings_nested_without_end_are_cut():
 def test_equal_settings_do_not_differ():
     assert compare_config({"a": "1"}, {"a": "1"}) == ()
     assert compare_config({}, {"a": "1"}) == (ConfigDifference("a", "added", None, "1"),)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "usual"),
+    [
+        (["rollout.longtail", "reward.slow", "rollout.longtail"], ("rollout.longtail", 2)),
+        # What nobody could decide is no verdict that would outvote the others.
+        ([None, None, "reward.slow"], ("reward.slow", 1)),
+        ([None, None], (None, 0)),
+        ([], (None, 0)),
+    ],
+)
+def test_the_verdict_of_most_steps(
+    verdicts: list[str | None], usual: tuple[str | None, int]
+) -> None:
+    steps = [
+        Step("run", number, 1, 0, 1, 1.0, "loop", (), 0.0, (), verdict=verdict)
+        for number, verdict in enumerate(verdicts)
+    ]
+    assert find_usual_verdict(steps) == usual

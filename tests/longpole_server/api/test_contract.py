@@ -49,8 +49,8 @@ DIAGNOSIS_KEYS = keys(
     "decomposition steps"
 )
 COMPARED_WINDOW_KEYS = keys(
-    "run_id name from to num_judged excluded attempts tokens gpus step_s outside_s "
-    "throughput loop_throughput"
+    "run_id name from to num_judged excluded attempts verdict num_verdict tokens gpus step_s "
+    "outside_s throughput loop_throughput"
 )
 GPU_KEYS = keys(
     "host gpu_uuid gpu_index model ts_ns utilization_ratio memory_used_bytes "

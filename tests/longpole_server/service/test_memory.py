@@ -1,5 +1,5 @@
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -49,3 +49,41 @@ def test_a_failure_is_not_kept() -> None:
     with pytest.raises(BusyError):
         memory.ask("runs", 1, fail)
     assert memory.ask("runs", 1, lambda: 7) == 7
+
+
+class Question:
+    """A question that tells when somebody has found out whose answer to take: it is put back."""
+
+    def __init__(self) -> None:
+        self.num_looks = 0
+        self.found = threading.Event()
+
+    def __hash__(self) -> int:
+        self.num_looks += 1
+        if self.num_looks > 1:
+            self.found.set()
+        return 1
+
+
+@pytest.mark.parametrize(("joins", "num_reads"), [(True, 1), (False, 2)])
+def test_who_asks_with_a_new_token_meanwhile_may_take_the_old_answer(
+    joins: bool, num_reads: int
+) -> None:
+    memory, asked, question = Memory(joins=joins), list[int](), Question()
+    later = ThreadPoolExecutor(1)
+
+    def read() -> int:
+        asked.append(1)
+        return 42
+
+    def read_slowly() -> int:
+        question.num_looks, question.found = 0, threading.Event()
+        news.append(later.submit(memory.ask, question, 2, read))
+        assert question.found.wait(timeout=60)
+        return read()
+
+    news: list[Future[int]] = []
+    assert memory.ask(question, 1, read_slowly) == 42
+    assert news[0].result(timeout=60) == 42
+    later.shutdown()
+    assert len(asked) == num_reads

@@ -3,6 +3,7 @@ import random
 import numpy as np
 import pytest
 
+from longpole_server.errors import StoreError
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import GpuSample, Records
 from longpole_server.model.step import Step
@@ -42,6 +43,13 @@ class CountedReader:
     def __getattr__(self, name: str) -> object:
         self.asked.append(name)
         return getattr(self.reader, name)
+
+
+class FailingReader:
+    """A reader whose database is away."""
+
+    def read_gpu_columns(self, *_: object) -> None:
+        raise StoreError("The database is away.")
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +137,22 @@ def test_what_was_not_held_is_asked_for(opened: OpenedStore, drawn: Records) -> 
         "get_gpu_heatmaps",
         "get_gpu_heatmaps",
     ]
+
+
+def test_a_step_is_held_beside_other_questions(opened: OpenedStore, drawn: Records) -> None:
+    gpus, reader = open_gpus(opened, drawn)
+    with gpus.holding(STEP, LANES):
+        # Who needs it at once waits for what is being read.
+        gpus.hold(STEP, LANES)
+    assert STEP.end_ns is not None
+    gpus.list_work(UUIDS, STEP.start_ns, STEP.end_ns)
+    assert reader.asked == ["read_gpu_columns"]
+
+
+def test_a_failure_beside_other_questions_is_told() -> None:
+    gpus = StepGpus(FailingReader())  # pyright: ignore[reportArgumentType]
+    with pytest.raises(StoreError), gpus.holding(STEP, LANES):
+        pass
 
 
 def test_what_was_read_is_soon_read_again(opened: OpenedStore, drawn: Records) -> None:
