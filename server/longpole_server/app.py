@@ -19,7 +19,7 @@ from longpole_server.config import Config
 from longpole_server.data_dir import make_data_dir
 from longpole_server.delivery.channel import Channel
 from longpole_server.delivery.settings import DeliverySettings, open_channels, read_settings
-from longpole_server.errors import NotFoundError, StoreError, StoreLockedError
+from longpole_server.errors import StoreError, StoreLockedError
 from longpole_server.ingest.admission import Admission
 from longpole_server.ingest.http import OtlpFirst, create_otlp_routes
 from longpole_server.ingest.limits import OtlpLimits
@@ -251,7 +251,7 @@ def _build(
         door.audit.record,
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
-    admission = Admission(door.access.find_sender, functools.partial(_find_project, runs))
+    admission = Admission(door.access.find_sender, runs.list_claims)
     otlp_routes = create_otlp_routes(pipeline, limits, admission, discovery.find_job)
 
     def on_arrived(run_id: str) -> None:
@@ -345,13 +345,6 @@ def _list_known_attempts(reader: Reader) -> list[KnownAttempt]:
         )
         for row in rows
     ]
-
-
-def _find_project(runs: RunsReader, run_id: str) -> str | None:
-    try:
-        return runs.get_summary(run_id).project
-    except NotFoundError:
-        return None
 
 
 def _check_ready(reader: Reader, spool: Spool, alert_desk: AlertDesk) -> Mapping[str, bool]:

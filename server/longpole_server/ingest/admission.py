@@ -1,27 +1,34 @@
 """Who may send, and what a sender that is bound to projects may send."""
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
 from longpole.conventions.attributes import (
     LEGACY_PROJECT,
     PROJECT,
+    RUN_ATTEMPT,
     RUN_ID,
     SERVICE_NAME,
 )
 from longpole.conventions.rl_insight import JOB
 from longpole_server.errors import ForbiddenError
-from longpole_server.ingest.normalize.attributes import Values, get_text, read_attributes
+from longpole_server.ingest.normalize.attributes import (
+    Values,
+    get_int,
+    get_text,
+    read_attributes,
+)
 from longpole_server.ingest.normalize.hardware import is_hardware
 from longpole_server.ingest.normalize.identity import find_run_id, make_addressable
 from longpole_server.ingest.normalize.points import read_points
-from longpole_server.ingest.normalize.sender import AGENT_SERVICE
+from longpole_server.ingest.normalize.sender import AGENT_SERVICE, read_process
 from longpole_server.ingest.normalize.spans import get_iteration
+from longpole_server.ingest.owners import FindStarts, Owners
 from longpole_server.ingest.signals import Signal
 from longpole_server.model.principal import Principal
 
@@ -44,57 +51,45 @@ class Admission:
     Attributes:
         find_sender: Told the value of the `Authorization` header, None without one; returns who
             may send with it, None when nobody may.
-        find_project: Returns the project of a run that is known, None of one that is not.
+        find_starts: Returns the attempts of a run, and of those whose ids are its own with `#` and
+            a number behind; by run and attempt. None of a run that is not known.
     """
 
     find_sender: Callable[[str | None], Principal | None]
-    find_project: Callable[[str], str | None] = lambda _: None
+    find_starts: FindStarts = lambda _: ()
 
     def check(self, sender: Principal, signal: Signal, request: Message) -> None:
         """Let a request pass whose every resource says that it belongs to the sender's projects.
 
         Such a sender names its run: what the server would else go by to find one (a job, a host, a
-        service) anybody can guess. Spans may name a run of their own beside their resource's; it is
-        looked at too.
+        service) anybody can guess. Spans and events may name a project or a run of their own beside
+        their resource's; those are looked at too.
 
         Raises:
             ForbiddenError: Something belongs elsewhere, or does not say where.
+            BadRequestError: It names more runs than are looked up for one request.
         """
         if sender.projects is None:
             return
+        owners = Owners(sender, self.find_starts)
         for group in getattr(request, _RESOURCES[signal]):
             values = read_attributes(group.resource.attributes)
             _check_named(sender, values)
-            self._check_claims(sender, values)
-            if signal == "traces":
-                for span in _list_spans(group):
-                    self._check_claims(sender, read_attributes(span.attributes))
-            elif signal == "metrics":
+            _check_claims(sender, owners, values)
+            if signal == "metrics":
                 _check_metrics(sender, group)
+            else:
+                for each in _list_spans(group) if signal == "traces" else _list_events(group):
+                    _check_claims(sender, owners, read_attributes(each.attributes))
 
-    def _check_claims(self, sender: Principal, values: Values) -> None:
-        project = _find_project(values)
-        if project is not None and not sender.sees(project):
-            raise ForbiddenError(f"{sender.name} may not send to project {project!r}.")
-        run_id = find_run_id(values)
-        for owner in self._list_owners(make_addressable(run_id)) if run_id is not None else ():
-            if owner is not None and not sender.sees(owner):
-                raise ForbiddenError(
-                    f"{sender.name} may not send to project {owner!r}, which has a run of this id.",
-                    hint="Choose another run id.",
-                )
 
-    def _list_owners(self, run_id: str) -> Iterator[str | None]:
-        """Iterate over the projects of a run and of those that collided with its id.
-
-        Whoever does not lead a run is placed among these by its host.
-        """
-        yield self.find_project(run_id)
-        for number in itertools.count(2):
-            owner = self.find_project(f"{run_id}#{number}")
-            if owner is None:
-                return
-            yield owner
+def _check_claims(sender: Principal, owners: Owners, values: Values) -> None:
+    project = _find_project(values)
+    if project is not None and not sender.sees(project):
+        raise ForbiddenError(f"{sender.name} may not send to project {project!r}.")
+    run_id = find_run_id(values)
+    if run_id is not None:
+        owners.check(make_addressable(run_id), read_process(values), get_int(values, RUN_ATTEMPT))
 
 
 def _check_named(sender: Principal, values: Values) -> None:
@@ -141,3 +136,7 @@ def _find_project(values: Values) -> str | None:
 
 def _list_spans(group: ResourceSpans) -> Iterable[Span]:
     return (span for scope in group.scope_spans for span in scope.spans)
+
+
+def _list_events(group: ResourceLogs) -> Iterable[LogRecord]:
+    return (record for scope in group.scope_logs for record in scope.log_records)

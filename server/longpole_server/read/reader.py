@@ -10,6 +10,7 @@ from longpole_server.model.gpu import GpuGrant, GpuHeatmap, GpuHolder, GpuNow, R
 from longpole_server.model.metric import MetricColumns
 from longpole_server.model.records import (
     ProcessSeen,
+    RunStart,
     StageSpan,
     StageStart,
 )
@@ -69,6 +70,10 @@ class Reader:
     def list_attempts(self, run_id: str | None = None) -> Sequence[AttemptRow]:
         """Return all attempts of one or all runs, by run and attempt."""
         return runs.list_attempts(self._pool, run_id)
+
+    def list_claims(self, run_id: str) -> Sequence[RunStart]:
+        """Return what tells whose a run is, and those that may have collided with its id. Cheap."""
+        return runs.list_claims(self._pool, run_id)
 
     def list_steps(
         self, run_id: str, first: int | None = None, last: int | None = None

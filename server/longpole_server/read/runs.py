@@ -11,6 +11,13 @@ SELECT * FROM run_starts FINAL
 WHERE {run_id:Nullable(String)} IS NULL OR run_id = {run_id:Nullable(String)}
 ORDER BY run_id, attempt
 """
+# What tells whose a run is. Runs that collided with an id have a `#` and a number behind it.
+_CLAIMS = """
+SELECT run_id, attempt, started_ns, project, host, pid, process_start_ns, notes
+FROM run_starts FINAL
+WHERE run_id = {run_id:String} OR startsWith(run_id, {prefix:String})
+ORDER BY run_id, attempt
+"""
 _ENDS = """
 SELECT * FROM run_ends FINAL
 WHERE {run_id:Nullable(String)} IS NULL OR run_id = {run_id:Nullable(String)}
@@ -43,6 +50,23 @@ class AttemptRow:
     start: RunStart
     end: RunEnd | None
     last_seen_ns: int
+
+
+def list_claims(pool: ClientPool, run_id: str) -> Sequence[RunStart]:
+    """Return the starts of a run, and of those whose ids are its own with `#` and more behind.
+
+    By run and attempt, with project, leader and notes alone: a look at whose they are is cheap.
+    """
+    parameters = {"run_id": run_id, "prefix": f"{run_id}#"}
+    return [
+        RunStart(
+            run, attempt, started_ns, project=project, host=host, pid=pid,
+            process_start_ns=process_start_ns, notes=notes,
+        )
+        for run, attempt, started_ns, project, host, pid, process_start_ns, notes in make_rows(
+            pool.query(_CLAIMS, parameters)
+        )
+    ]  # fmt: skip
 
 
 def list_attempts(pool: ClientPool, run_id: str | None) -> Sequence[AttemptRow]:

@@ -65,6 +65,8 @@ class RunsReader:
         self._now_s = now_s
         self._count_alerts = count_alerts
         self._recent = Memory()
+        # Of whatever ids senders name: they push out nothing that people look at.
+        self._claims = Memory()
         # Plain assignments: two threads that read the same digest at once do the work twice.
         self._digests: dict[str, tuple[int, RunDigest]] = {}
 
@@ -108,6 +110,13 @@ class RunsReader:
         if not rows:
             raise NotFoundError(f"no run {run_id!r}", hint="GET /api/v1/runs lists all runs")
         return rows
+
+    def list_claims(self, run_id: str) -> Sequence[RunStart]:
+        """Return what tells whose a run is, and those that may have collided with its id; cheap.
+
+        None of a run that is not known.
+        """
+        return self._claims.ask(run_id, self._written(), lambda: self._reader.list_claims(run_id))
 
     def get_start(self, run_id: str, attempt: int | None) -> RunStart:
         """Return an attempt's announcement, the newest one's when it made none.

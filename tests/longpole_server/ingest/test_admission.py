@@ -20,13 +20,20 @@ from longpole_server.ingest.normalize import Normalizer
 from longpole_server.ingest.pipeline import Pipeline
 from longpole_server.ingest.signals import Signal
 from longpole_server.model.principal import EVERYBODY, Principal
+from longpole_server.model.records import RunStart
 from support import otlp_builders as otlp
 from support.otlp_pipeline import RecordingWriter, running_pipeline
 
 BOUND = "Bearer of-a"
 ANYBODY = "Bearer of-all"
 SENDERS = {BOUND: Principal("token a", "ingest", frozenset({"proja"})), ANYBODY: EVERYBODY}
-PROJECTS = {"run-a": "proja", "run-b": "projb", "shared": "proja", "shared#2": "projb"}
+COLLIDED = ("Another live controller used the run id 'shared' at the same time; ...",)
+STARTS = [
+    RunStart("run-a", 1, 1, project="proja"),
+    RunStart("run-b", 1, 1, project="projb"),
+    RunStart("shared", 1, 1, project="proja", host="a", pid=7),
+    RunStart("shared#2", 1, 1, project="projb", host="b", pid=7, notes=COLLIDED),
+]
 JOB = "ray:01000000"
 SERVICES: Mapping[Signal, str] = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -58,6 +65,14 @@ def span_of_b() -> bytes:
     return otlp.traces((of_a(A), [span]))
 
 
+def event_of_b() -> bytes:
+    return otlp.logs((of_a(A), [("rl.run.start", 1, {"rl.project": "projb"})]))
+
+
+def find_starts(run_id: str) -> list[RunStart]:
+    return [start for start in STARTS if start.run_id.split("#")[0] == run_id.split("#")[0]]
+
+
 A = {"rl.run.id": "run-a"}
 OF_JOB = {"longpole.job": JOB}
 LIKE_B = {"service.name": "t", "host.name": "b"}
@@ -68,6 +83,8 @@ REFUSED: list[tuple[str, Signal, bytes, str]] = [
     ("another project", "metrics", metric({"rl.project": "projb", "rl.run.id": "c"}), "'projb'"),
     ("a run of another", "metrics", metric({"rl.run.id": "run-b"}), "another run id"),
     ("a span of another's run", "traces", span_of_b(), "another run id"),
+    ("an event of another project", "logs", event_of_b(), "'projb'"),
+    ("an id that only the server gives", "traces", trace({"rl.run.id": "run-b#2"}), "another"),
     ("a run that collided", "metrics", metric({"rl.run.id": "shared"}), "another run id"),
     ("a host's lone run", "metrics", metric({"host.name": "b", "longpole.job": "x"}), "agent"),
     ("a job's engine", "metrics", metric(OF_JOB, "vllm:num_requests_waiting"), "agent"),
@@ -87,6 +104,11 @@ ALLOWED: list[tuple[str, Signal, bytes]] = [
     ("a trainer's stages", "traces", trace(A)),
     ("a trainer's events", "logs", event(A)),
     ("a run that is new", "metrics", metric({"rl.run.id": "run-new"})),
+    (
+        "its run's own leader, though another's run collided with it",
+        "traces",
+        trace({"rl.run.id": "shared", "host.name": "a", "process.pid": 7}),
+    ),
     ("a run by project and name", "metrics", metric({"rl.run.name": "new"})),
     ("an engine", "metrics", metric(A, "vllm:num_requests_waiting")),
     ("a scalar named like hardware", "metrics", metric(A, "system.x", {"rl.loop.iteration": 1})),
@@ -99,7 +121,7 @@ class Receivers:
     def __init__(self, pipeline: Pipeline, writer: RecordingWriter) -> None:
         self.pipeline = pipeline
         self.writer = writer
-        self._admission = Admission(lambda header: SENDERS.get(header or ""), PROJECTS.get)
+        self._admission = Admission(lambda header: SENDERS.get(header or ""), find_starts)
         routes = create_otlp_routes(pipeline, OtlpLimits(), self._admission, lambda _: JOB)
         self._app = Starlette(routes=routes)
 

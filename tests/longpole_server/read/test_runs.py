@@ -42,6 +42,16 @@ def test_an_unknown_run_has_no_attempts(opened: OpenedStore) -> None:
     assert opened.reader.list_attempts("nobody's") == []
 
 
+def test_claims_on_an_id_are_its_run_and_what_has_more_behind(opened: OpenedStore) -> None:
+    own = RunStart("claims", 2, BASE_NS, project="a", config={"lr": "1e-6"})
+    other = RunStart("claims#2", 1, BASE_NS, project="b", host="node", pid=7,
+                     process_start_ns=BASE_NS - 1, notes=("note",))  # fmt: skip
+    others = [replace(own, run_id=run_id) for run_id in ("claims2", "claim", "x/claims#2")]
+    opened.writer.write(Records(run_starts=[own, other, *others]), "claims")
+    assert opened.reader.list_claims("claims") == [replace(own, config={}), other]
+    assert opened.reader.list_claims("nobody's#") == []
+
+
 def test_a_process_is_listed_once_as_last_seen(opened: OpenedStore) -> None:
     early = ProcessSeen("seen", 1, "node-0", 7, "rollout", BASE_NS, instance="engine-0")
     late = replace(early, seen_ns=BASE_NS + 9, gpu_ids=("GPU-1", "GPU-2"))

@@ -24,6 +24,7 @@ from longpole_server.ingest.normalize.attempts import (
     Run,
 )
 from longpole_server.ingest.normalize.sender import CONTROLLER, Process, Sender
+from longpole_server.model.records import RunStart
 
 _COLLISION_NOTE = "Another live controller used the run id"
 _QUIET_NS = 900_000_000_000
@@ -206,9 +207,8 @@ class AttemptBook:
 
     def _restore(self, known: KnownAttempt) -> None:
         start = known.start
-        collided = _COLLIDED_ID.fullmatch(start.run_id)
         notes = tuple(note for note in start.notes if note.startswith(_COLLISION_NOTE))
-        base_id = collided["base"] if collided and notes else start.run_id
+        base_id = find_base_id(start)
         attempt = Attempt(start.run_id, start.attempt, start.started_ns, notes=start.notes)
         attempt.start = start
         attempt.ended_ns = known.ended_ns
@@ -223,6 +223,19 @@ class AttemptBook:
             attempt.leader = Process(start.host, start.pid, start.process_start_ns)
             attempt.led_since_ns = start.started_ns
             self._led[base_id, attempt.leader] = attempt
+
+
+def find_base_id(start: RunStart) -> str:
+    """Return the id that the controller of an attempt declares: after a collision not the run's."""
+    collided = _COLLIDED_ID.fullmatch(start.run_id)
+    if collided is None or not any(note.startswith(_COLLISION_NOTE) for note in start.notes):
+        return start.run_id
+    return collided["base"]
+
+
+def is_like_collided(run_id: str) -> bool:
+    """Tell whether an id is of the form that runs get which collided with another one's."""
+    return _COLLIDED_ID.fullmatch(run_id) is not None
 
 
 def _name(base_id: str, number: int) -> str:

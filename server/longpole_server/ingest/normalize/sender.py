@@ -102,20 +102,17 @@ def read_sender(resource: Resource, free_text: FreeText) -> Sender:
     """Read the resource of a batch."""
     values = read_attributes(resource.attributes)
     service = (get_text(values, names.SERVICE_NAME) or "")[:MAX_NAME_CHARS]
-    host = get_text(values, names.HOST_NAME) or get_text(values, _NODE_NAME) or ""
-    host = host[:MAX_NAME_CHARS]
+    host = _find_host(values)
     declared_id = find_run_id(values)
     wanted_id = declared_id or invent_run_id(service, host)
     run_id = make_addressable(wanted_id)
     notes = () if run_id == wanted_id else (f"The run id {wanted_id!r} is kept as {run_id!r}.",)
-    pid = get_int(values, names.PROCESS_PID)
-    start_ns = get_int(values, names.PROCESS_START_NS)
     return Sender(
         values=values,
         text=format_attributes(values, free_text),
         run_id=run_id,
         attempt=get_int(values, names.RUN_ATTEMPT),
-        process=None if pid is None else Process(host, pid, start_ns),
+        process=read_process(values),
         service=service,
         host=host,
         role=(get_text(values, names.ROLE) or "").lower()[:MAX_NAME_CHARS],
@@ -127,6 +124,19 @@ def read_sender(resource: Resource, free_text: FreeText) -> Sender:
         speaks_rl=declared_id is not None or any(key.startswith(_RL_PREFIX) for key in values),
         notes=notes,
     )
+
+
+def read_process(values: Values) -> Process | None:
+    """Read which process a resource describes, None when it says no pid."""
+    pid = get_int(values, names.PROCESS_PID)
+    if pid is None:
+        return None
+    return Process(_find_host(values), pid, get_int(values, names.PROCESS_START_NS))
+
+
+def _find_host(values: Values) -> str:
+    host = get_text(values, names.HOST_NAME) or get_text(values, _NODE_NAME) or ""
+    return host[:MAX_NAME_CHARS]
 
 
 def _cut(text: str | None) -> str | None:
