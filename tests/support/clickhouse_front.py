@@ -3,12 +3,13 @@
 Run as a program it serves a directory until it is killed; it stands in its own process since the
 engine opens one directory in each. It can be told to fail: `POST /fault` with
 
-    {"kind": "status" | "reset" | "reset_after" | "status_after" | "die" | "slow", "count": n,
-     "match": text, "status": 503, "delay_s": 0.5}
+    {"kind": "status" | "error" | "reset" | "reset_after" | "status_after" | "die" | "slow",
+     "count": n, "match": text, "status": 503, "delay_s": 0.5, "text": text}
 
 makes the next `count` requests whose statement holds `match` fail before the work (`status`,
-`reset`), after it but before the answer (`reset_after`, `status_after`), late (`slow`), or with
-the program, which is gone after the work within a moment (`die`).
+`error` as ClickHouse says one, `reset`), after it but before the answer (`reset_after`,
+`status_after`), late (`slow`), or with the program, which is gone after the work within a moment
+(`die`).
 """
 
 # pyright: reportUnknownMemberType=false
@@ -57,6 +58,7 @@ class Fault:
     match: str = ""
     status: int = 503
     delay_s: float = 0.2
+    text: str = ""
 
 
 class Engine:
@@ -155,6 +157,9 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(fault.delay_s)
         if fault is not None and fault.kind == "status":
             self._send(fault.status, b"not now")
+            return
+        if fault is not None and fault.kind == "error":
+            self._fail(fault.text)
             return
         if fault is not None and fault.kind == "die":
             # Amid the work, or after it: as it comes.
@@ -295,7 +300,7 @@ class ClickHouseFront:
             self._process.wait()
             self._process = None
 
-    def fail(self, kind: str, count: int, match: str = "", **more: float) -> None:
+    def fail(self, kind: str, count: int, match: str = "", **more: float | str) -> None:
         """Let the next requests fail."""
         fault = {"kind": kind, "count": count, "match": match, **more}
         request = urllib.request.Request(f"{self.url}/fault", json.dumps(fault).encode())

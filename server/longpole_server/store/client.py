@@ -78,7 +78,7 @@ _MAX_SOCKETS = 16
 _PORTS: Mapping[str, int] = MappingProxyType({"http": 8123, "https": 8443})
 _CONNECT_TIMEOUT_S = 5
 # Longer than any query may run.
-_ANSWER_TIMEOUT_S = 60
+ANSWER_TIMEOUT_S = 60
 # Longer than a migration takes that makes a large table anew.
 MIGRATION_TIMEOUT_S = 6 * 3_600
 
@@ -242,7 +242,7 @@ class Connector:
         return client
 
     def connect_bare(
-        self, settings: Mapping[str, Setting], answer_timeout_s: int = _ANSWER_TIMEOUT_S
+        self, settings: Mapping[str, Setting], answer_timeout_s: int = ANSWER_TIMEOUT_S
     ) -> Client:
         """Open a connection to no database in particular. Raises as `connect`."""
         with translating("opening"):

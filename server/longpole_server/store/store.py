@@ -1,6 +1,7 @@
 """Opening the store: the lock, the database, its migrations, and the one writer."""
 
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from longpole_server.store import migrations
 from longpole_server.store.alerts import AlertWriter
 from longpole_server.store.changeable import check_changeable, check_openable
 from longpole_server.store.client import (
+    ANSWER_TIMEOUT_S,
     MIGRATION_TIMEOUT_S,
     READ_SETTINGS,
     WRITE_SETTINGS,
@@ -33,6 +35,11 @@ _log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 # In errors that ClickHouse itself reports, and in those of certificates.
 _FINAL = ("DB::Exception", "CERTIFICATE_VERIFY_FAILED")
+# Of ClickHouse's errors those that stay until somebody changes something: users, passwords, rights.
+_REFUSALS = frozenset({192, 193, 194, 195, 291, 497, 516})
+_ERROR_NUMBER = re.compile(r"Code: (\d+)\.")
+# Seconds that one look at a store that is waited for gives each of its questions.
+_LOOK_TIMEOUT_S = 5
 _NO_TABLES = ("UNKNOWN_DATABASE", "UNKNOWN_TABLE")
 
 
@@ -139,21 +146,16 @@ def open_store(config: StoreConfig) -> Store:
 def open_store_to_read(config: StoreConfig) -> Store:
     """Open an external store that another server writes: nothing of it is changed.
 
-    Tables that are not there yet, or older than this program, are waited for.
-
     Raises:
-        StoreError: The database failed, has other tables, or was written by a newer program.
+        StoreError: The database failed, lacks tables or has older ones (`find_missing` says when it
+            does no longer), or was written by a newer program.
     """
     connector = Connector(config, choose_settings(config))
-    _connect_first(config, connector).close()
-    deadline_s = time.monotonic() + config.start_timeout_s
-    while (missing := _explain_schema(config, connector)) is not None:
-        if time.monotonic() + _RETRY_S > deadline_s:
-            raise StoreError(
-                missing, hint="the server that takes data makes them when it starts: is it up?"
-            )
-        _log.warning("the store is waited for: %s", missing)
-        time.sleep(_RETRY_S)
+    missing = _explain_schema(config, connector)
+    if missing is not None:
+        raise StoreError(
+            missing, hint="the server that takes data makes them when it starts: is it up?"
+        )
     return Store(config, connector, connector.connect(READ_SETTINGS), None)
 
 
@@ -170,22 +172,34 @@ class Missing:
     detail: str = ""
 
 
-def find_missing(config: StoreConfig) -> Missing | None:
+def find_missing(config: StoreConfig, timeout_s: int = _LOOK_TIMEOUT_S) -> Missing | None:
     """Look once whether an external store can be read; return None when it can.
 
+    Args:
+        config: Where it is.
+        timeout_s: How long each answer is waited for; who takes a connection may never answer.
+
     Raises:
-        StoreError: What time does not mend: the database refuses, or a newer program wrote it.
+        StoreError: What time does not mend: the database does not let this server in, or a newer
+            program wrote it.
     """
     try:
-        connector = Connector(config, choose_settings(config))
-        _connect_patiently(connector).close()
-        what = _explain_schema(config, connector)
+        what = _explain_schema(config, Connector(config, choose_settings(config)), timeout_s)
     except StoreError as error:
         # What the driver did not say was found in the tables.
-        if error.__cause__ is None or any(word in error.message for word in _FINAL):
+        if error.__cause__ is None or _is_refusal(error):
             raise
+        if "DB::Exception" in error.message:
+            return Missing("ClickHouse answers with an error", error.message)
         return Missing("ClickHouse does not answer", error.message)
     return None if what is None else Missing(what)
+
+
+def _is_refusal(error: StoreError) -> bool:
+    """Tell whether the database does not know this server, or its certificate is not trusted."""
+    number = _ERROR_NUMBER.search(error.message)
+    is_locked_out = number is not None and int(number[1]) in _REFUSALS
+    return is_locked_out or "CERTIFICATE_VERIFY_FAILED" in error.message
 
 
 def is_of_earlier_release(config: StoreConfig) -> bool:
@@ -212,10 +226,13 @@ def is_of_earlier_release(config: StoreConfig) -> bool:
             lock.release()
 
 
-def _explain_schema(config: StoreConfig, connector: Connector) -> str | None:
+def _explain_schema(
+    config: StoreConfig, connector: Connector, timeout_s: int = ANSWER_TIMEOUT_S
+) -> str | None:
     """Return what the tables lack, None when nothing."""
-    client = connector.connect(READ_SETTINGS, config.tables_database)
+    client = connector.connect_bare(READ_SETTINGS, timeout_s)
     try:
+        client.use(config.tables_database)
         pending = migrations.find_pending(client)
     except StoreError as error:
         if any(word in error.message for word in _NO_TABLES):

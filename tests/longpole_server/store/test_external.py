@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,15 @@ from longpole_server.ingest.signals import Signal
 from longpole_server.model.records import Records
 from longpole_server.read import open_reader
 from longpole_server.read.free_queries import FreeQuery, QueryLimits, open_free_queries
-from longpole_server.store import Client, Store, StoreConfig, open_store
+from longpole_server.store import (
+    Client,
+    Missing,
+    Store,
+    StoreConfig,
+    find_missing,
+    open_store,
+    open_store_to_read,
+)
 from longpole_server.store.location import TlsConfig
 from support.agent_waiting import wait_until
 from support.certificates import make_certificates
@@ -200,6 +209,44 @@ def _is_refused(attempt: Callable[[], object]) -> bool:
 def test_a_wrong_password_is_said_at_once(front: ClickHouseFront):
     with pytest.raises(StoreError, match="Authentication failed"):
         open_store(config_of(front, password="wrong", start_timeout_s=3600.0))
+
+
+def test_a_clickhouse_that_takes_connections_and_never_answers_is_looked_at_for_seconds():
+    """A hung node was waited for six hours, in which nothing was said and nothing could end it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = StoreConfig(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        missing = find_missing(config, timeout_s=1)
+    assert missing is not None
+    assert missing.what == "ClickHouse does not answer"
+
+
+def test_a_web_waits_for_what_time_mends_and_not_for_a_right_it_lacks(front: ClickHouseFront):
+    """It ended when ClickHouse had no memory for a moment, or a shard was away."""
+    errors = {
+        "Code: 241. DB::Exception: (total) memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)": True,
+        "Code: 202. DB::Exception: Too many simultaneous queries. (TOO_MANY_...)": True,
+        "Code: 279. DB::Exception: All connection tries failed. (ALL_CONNECTION_TRIES_...)": True,
+        "Code: 497. DB::Exception: Not enough privileges. (ACCESS_DENIED)": False,
+        "Code: 192. DB::Exception: There is no user `x`. (UNKNOWN_USER)": False,
+    }
+    for text, is_waited_for in errors.items():
+        front.fail("error", 1, text=text)
+        if is_waited_for:
+            missing = find_missing(config_of(front))
+            assert missing is not None
+            assert missing.what == "ClickHouse answers with an error"
+            assert text[:9] in missing.detail
+        else:
+            with pytest.raises(StoreError, match=text[:9]):
+                find_missing(config_of(front))
+    with pytest.raises(StoreError, match="Authentication failed"):
+        find_missing(config_of(front, password="wrong"))
+    assert find_missing(config_of(front)) == Missing("there are no tables yet")
+    with pytest.raises(StoreError, match="there are no tables yet"):
+        open_store_to_read(config_of(front))
+    open_store(config_of(front)).close()
+    assert find_missing(config_of(front)) is None
+    open_store_to_read(config_of(front)).close()
 
 
 @pytest.fixture(scope="module")
