@@ -20,7 +20,9 @@ _NS_PER_S = 1_000_000_000
 # https://opentelemetry.io/docs/specs/otlp/#failures-1 names these as retryable.
 _BUSY_STATUSES = frozenset({429, 502, 503, 504})
 # Not retryable by that page, but a token file may be rotated under a run of weeks.
-_TOKEN_STATUSES = frozenset({401, 403})
+_NO_TOKEN = 401
+# The token is good, and not for what the batch says: the same batch would never be taken.
+_NOT_ALLOWED = 403
 
 
 class Post(Protocol):
@@ -83,7 +85,7 @@ class Delivery:
                 if 200 <= reply.status < 300:
                     return Outcome.DELIVERED
                 if not self._is_worth_retrying(reply.status):
-                    self._complain_refused(path, reply.status)
+                    self._complain_refused(path, reply)
                     return Outcome.REFUSED
             asked_s = reply.retry_after_s if reply is not None else None
             if not self._pause(max(pause_s, min(asked_s or 0.0, _MAX_RETRY_AFTER_S))):
@@ -126,7 +128,7 @@ class Delivery:
     def _is_worth_retrying(self, status: int) -> bool:
         if status in _BUSY_STATUSES:
             return True
-        if status in _TOKEN_STATUSES and not self._closing.is_set():
+        if status == _NO_TOKEN and not self._closing.is_set():
             self._is_token_read = False
             self._complaints.report(
                 "token_refused",
@@ -137,9 +139,16 @@ class Delivery:
             return True
         return False
 
-    def _complain_refused(self, path: str, status: int) -> None:
+    def _complain_refused(self, path: str, reply: Reply) -> None:
+        if reply.status == _NOT_ALLOWED:
+            # The next batch is sent with what the file of the token holds by then.
+            self._is_token_read = False
         self._complaints.report(
-            f"refused_{status}", "the receiver refuses %s (HTTP %d); dropping it", path, status
+            f"refused_{reply.status}",
+            "the receiver refuses %s (HTTP %d); dropping it%s",
+            path,
+            reply.status,
+            f": {reply.message}" if reply.message else "",
         )
 
     def _pause(self, pause_s: float) -> bool:

@@ -10,6 +10,10 @@ import http.client
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsPartialSuccess
 
 from longpole._version import __version__
 from longpole.errors import ReceiverUnreachable
@@ -17,6 +21,7 @@ from longpole.settings import Settings
 
 _MIN_GZIP_BYTES = 1024
 _MAX_REPLY_BYTES = 64 * 1024
+_MAX_MESSAGE_CHARS = 500
 # Opening a connection imports this codec. On the sender's thread that would hold an import lock,
 # and a fork in that moment would leave it locked in the child for ever.
 codecs.lookup("idna")
@@ -26,10 +31,16 @@ _STALE_CONNECTION = (http.client.RemoteDisconnected, ConnectionResetError, Broke
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the receiver answered. `retry_after_s` is None unless it asked for a pause."""
+    """What the receiver answered.
+
+    Attributes:
+        retry_after_s: None unless it asked for a pause.
+        message: One line of what an error says, empty where it says nothing.
+    """
 
     status: int
     retry_after_s: float | None = None
+    message: str = ""
 
 
 class HttpPost:
@@ -97,10 +108,14 @@ class HttpPost:
         connection = self._connect(timeout_s)
         connection.request("POST", self._endpoint.path + path, body=body, headers=dict(headers))
         response = connection.getresponse()
-        response.read(_MAX_REPLY_BYTES)
+        content = response.read(_MAX_REPLY_BYTES)
         if not response.isclosed():
             self.close()
-        return Reply(response.status, _parse_retry_after(response.getheader("Retry-After")))
+        message = ""
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            message = _read_message(content, response.getheader("Content-Type"))
+        pause_s = _parse_retry_after(response.getheader("Retry-After"))
+        return Reply(response.status, pause_s, message)
 
     def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
         connection = self._connection
@@ -127,6 +142,24 @@ def _parse_headers(text: str) -> dict[str, str]:
     from opentelemetry.util.re import parse_env_headers  # needed by few
 
     return dict(parse_env_headers(text, liberal=True))
+
+
+def _read_message(content: bytes, media_type: str | None) -> str:
+    """Return what the body of an error says: a `google.rpc.Status`, or plain text."""
+    kind = (media_type or "").partition(";")[0].strip().lower()
+    if kind == "application/x-protobuf":
+        try:
+            # A Status begins as this message does, with a number and a text; the rest is skipped.
+            text = ExportLogsPartialSuccess.FromString(content).error_message
+        except DecodeError:
+            return ""
+    elif kind == "text/plain":
+        text = content.decode(errors="replace")
+    else:
+        return ""
+    # Of no length and with no line break that a trainer's log would suffer from.
+    printable = "".join(each if each.isprintable() else " " for each in text[:_MAX_MESSAGE_CHARS])
+    return " ".join(printable.split())
 
 
 def _parse_retry_after(text: str | None) -> float | None:

@@ -76,6 +76,24 @@ def test_refused_token_is_read_anew() -> None:
     assert complaints.count() == {"token_refused": 1}
 
 
+def test_what_the_token_may_not_send_is_dropped_and_the_receivers_reason_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A 403 about a batch was taken for a refused token: it was sent for ever, and all behind it
+    was dropped while the trainer was told to set a token that it had."""
+    tokens = iter(["old", "new"])
+    reason = "token a may not send to project 'b'. Choose another run id."
+    post = FakePost(Reply(403, message=reason), Reply(200))
+    delivery, complaints = build(post, lambda: next(tokens))
+    assert delivery.deliver("/v1/logs", b"x") is Outcome.REFUSED
+    assert delivery.deliver("/v1/logs", b"y") is Outcome.DELIVERED
+    assert post.tokens == ["old", "new"]
+    assert complaints.count() == {"refused_403": 1}
+    assert caplog.messages == [
+        f"longpole: the receiver refuses /v1/logs (HTTP 403); dropping it: {reason}"
+    ]
+
+
 def test_unusable_token_is_said_and_nothing_stops() -> None:
     def read_token() -> str | None:
         raise InvalidSetting("no such file")

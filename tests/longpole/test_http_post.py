@@ -3,6 +3,7 @@ import socket
 import threading
 
 import pytest
+from google.rpc.status_pb2 import Status as StatusMessage
 
 from longpole import __version__
 from longpole.errors import ReceiverUnreachable
@@ -49,6 +50,35 @@ def test_reports_status_and_asked_pause(value: str | None, pause_s: float | None
         receiver.behaviour.headers = {} if value is None else {"Retry-After": value}
         post = build(receiver.endpoint)
         assert post.post("/v1/logs", b"", None, 60.0) == Reply(503, pause_s)
+        post.close()
+
+
+PROTOBUF = "application/x-protobuf"
+STATUS = StatusMessage(code=7, message="Choose another\n run id.\x1b[1m")
+STATUS.details.add().type_url = "type.googleapis.com/google.rpc.RetryInfo"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content", "message"),
+    [
+        (PROTOBUF, STATUS.SerializeToString(), "Choose another run id. [1m"),
+        (PROTOBUF, b"\xff\xff", ""),
+        ("text/plain; charset=utf-8", b"no \xff telemetry\n", "no \ufffd telemetry"),
+        ("text/plain", b"x" * 100_000, "x" * 500),
+        ("text/html", b"<html>", ""),
+    ],
+)
+def test_tells_in_one_line_why_the_receiver_refuses(
+    media_type: str, content: bytes, message: str
+) -> None:
+    with FakeReceiver() as receiver:
+        receiver.behaviour.statuses = [403]
+        receiver.behaviour.headers = {"Content-Type": media_type}
+        receiver.behaviour.content = content
+        post = build(receiver.endpoint)
+        assert post.post("/v1/logs", b"", None, 60.0) == Reply(403, message=message)
+        receiver.behaviour.content = b""
+        assert post.post("/v1/logs", b"", None, 60.0) == Reply(200)
         post.close()
 
 

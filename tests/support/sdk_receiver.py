@@ -70,6 +70,7 @@ class Behaviour:
     """How the receiver answers: `statuses` one by one, then 200; waits while `gate` is closed."""
 
     statuses: list[int] = field(default_factory=list[int])
+    content: bytes = b""
     headers: dict[str, str] = field(default_factory=dict[str, str])
     closes_connection: bool = False
     gate: threading.Event = field(default_factory=threading.Event)
@@ -172,8 +173,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in behaviour.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(behaviour.content)))
         self.end_headers()
+        self.wfile.write(behaviour.content)
         # Closing without saying so: what a client with a kept connection meets now and then.
         self.close_connection = self.close_connection or behaviour.closes_connection
 
