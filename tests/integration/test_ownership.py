@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,55 @@ def test_a_root_that_may_not_become_the_owner_is_told_how_to(data_dir: Path, tmp
     assert f"setpriv --reuid={UID} --regid={UID} --clear-groups longpole backup" in done.stderr
     assert list_foreign(data_dir) == []
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("name", ["journal", "journal/1.segment", "audit.jsonl", "access.json"])
+def test_a_link_of_the_servers_leads_root_nowhere(data_dir: Path, tmp_path: Path, name: str):
+    """What only root may read came into a backup, and root wrote to where the server wanted."""
+    secret = tmp_path / "secret"
+    secret.write_text("of root alone")
+    link = data_dir / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(secret)
+    give(data_dir / "store")
+
+    for words in (("backup", str(tmp_path / "copy")), ("migrate",)):
+        done = run([sys.executable, *COMMAND, *words, "--data-dir", str(data_dir)], tmp_path)
+        assert done.returncode in {1, 2}
+        assert f"{link} is a link" in done.stderr
+
+    assert secret.read_text() == "of root alone"
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_lock_that_is_a_link_is_not_followed_and_empties_nothing(data_dir: Path, tmp_path: Path):
+    secret = tmp_path / "secret"
+    secret.write_text("of root alone")
+    (data_dir / ".access.json.lock").symlink_to(secret)
+
+    words = ("access", "--data-dir", str(data_dir), "create-token", "agents")
+    done = run([sys.executable, *COMMAND, *words], tmp_path)
+
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert secret.read_text() == "of root alone"
+
+
+def test_the_owner_sees_nothing_of_a_backup_that_root_makes(data_dir: Path, tmp_path: Path):
+    """While it was made it belonged to the server's user, who could put links into it."""
+    copy, partial = tmp_path / "copy", tmp_path / "copy.partial"
+    command = [sys.executable, *COMMAND, "backup", str(copy), "--data-dir", str(data_dir)]
+    found: set[tuple[int, int]] = set()
+    with subprocess.Popen(command, cwd=tmp_path) as backing_up:
+        while backing_up.poll() is None:
+            with suppress(FileNotFoundError):
+                if (partial / "database").exists():
+                    state = partial.lstat()
+                    found.add((state.st_uid, state.st_mode & 0o777))
+            time.sleep(0.01)
+    assert backing_up.returncode == 0
+    assert found <= {(0, 0o700)}
+    assert list_foreign(copy, uid=0) == []
 
 
 def test_a_store_with_parts_of_roots_is_refused_with_the_mend_and_no_migration_hangs(

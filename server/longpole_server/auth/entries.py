@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -131,7 +131,7 @@ def edit_entries(file: Path) -> Generator[Entries]:
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (file.parent / f".{file.name}.lock").open("w")
+        lock = _open_lock(file.parent / f".{file.name}.lock")
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
     with lock:
@@ -142,6 +142,15 @@ def edit_entries(file: Path) -> Generator[Entries]:
             _replace(file, entries.model_dump_json(indent=1).encode())
         except OSError as error:
             raise ConfigError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _open_lock(path: Path) -> BinaryIO:
+    """Open what is locked while entries change; root does so in a directory of the server's.
+
+    A link would lead it to a file of its own, and nothing is ever written.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "rb")
 
 
 def _replace(file: Path, text: bytes) -> None:

@@ -76,13 +76,11 @@ def back_up(
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(mode=0o700, parents=True)
+        if caller is not None:
+            caller.shut(partial)
         rows = write_backup(location, partial)
-        for name in BESIDE:
-            if (config.data_dir / name).is_dir():
-                shutil.copytree(config.data_dir / name, partial / name)
-        for name in FILES_BESIDE:
-            if (config.data_dir / name).is_file():
-                shutil.copy2(config.data_dir / name, partial / name)
+        # With the rights of a caller no links are followed: the owner may lack them.
+        _copy_beside(config.data_dir, partial, follows_links=caller is None)
         (partial / MANIFEST).write_text(json.dumps(_describe(location, rows), indent=2))
         if caller is not None:
             caller.take(partial)
@@ -92,6 +90,15 @@ def back_up(
     except OSError as error:
         raise StoreError(f"cannot write {partial}: {_explain(error)}") from error
     return rows
+
+
+def _copy_beside(data_dir: Path, target: Path, *, follows_links: bool) -> None:
+    for name in BESIDE:
+        if (data_dir / name).is_dir():
+            shutil.copytree(data_dir / name, target / name, symlinks=not follows_links)
+    for name in FILES_BESIDE:
+        if (data_dir / name).is_file():
+            shutil.copy2(data_dir / name, target / name, follow_symlinks=follows_links)
 
 
 def _find_store(config: Config) -> StoreConfig:
