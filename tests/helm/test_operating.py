@@ -141,6 +141,18 @@ def test_notes_give_who_sends_to_the_server_itself_a_token(helm: HelmChild) -> N
     assert "longpole-ca" in notes
 
 
+@pytest.mark.parametrize("mode", ["embedded", "web", "agents-only"])
+def test_notes_put_the_token_that_may_change_everything_into_no_trainers_pod(
+    helm: HelmChild, mode: str
+) -> None:
+    """Without a token of its own for agents they named the Secret of the server's own."""
+    notes = helm.render_notes(MODES[mode])
+    (line,) = (line for line in notes.splitlines() if "name: LONGPOLE_TOKEN" in line)
+    assert "secretKeyRef: {name: NAME, key: token}" in line
+    assert "create-token trainers" in notes
+
+
+
 @pytest.mark.parametrize("mode", ["embedded", "host-network", "cpu-nodes"])
 def test_notes_tell_that_nodes_without_an_agent_reach_nobody(helm: HelmChild, mode: str) -> None:
     notes = helm.render_notes(MODES[mode])

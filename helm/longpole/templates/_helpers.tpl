@@ -132,13 +132,28 @@ capabilities:
 {{- end -}}
 {{- end -}}
 
+{{/* How a token that may only send is made, where this release has a server with a file of its own. */}}
+{{- define "longpole.createToken" -}}
+{{- if .Values.auth.accessSecret -}}
+longpole access --access-file FILE create-token trainers, with a copy of what the Secret {{ .Values.auth.accessSecret }} holds
+{{- else if .Values.server.enabled -}}
+kubectl -n {{ .Release.Namespace }} exec {{ include "longpole.fullname" . }}-server-0 -- longpole access --data-dir /data create-token trainers
+{{- else -}}
+longpole access create-token trainers, where the server runs
+{{- end -}}
+{{- end -}}
+
 {{/* Environment of a trainer's pod that sends to the server itself, for the notes. */}}
 {{- define "longpole.directEnv" -}}
 env:
   - {name: LONGPOLE_ENDPOINT, value: "{{ include "longpole.serverUrl" . }}"}
   - {name: LONGPOLE_HOST_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-{{- with include "longpole.agentSecret" . }}
-  - {name: LONGPOLE_TOKEN, valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ include "longpole.agentTokenKey" $ | quote }}}}}  # a Secret of the pod's namespace
+{{- if .Values.auth.agentSecret }}
+  - {name: LONGPOLE_TOKEN, valueFrom: {secretKeyRef: {name: {{ .Values.auth.agentSecret }}, key: {{ .Values.auth.agentTokenKey | quote }}}}}  # a Secret of the pod's namespace
+{{- else if not .Values.auth.insecure }}
+  # A Secret of the pod's namespace with a token that may only send (auth.existingSecret may change and read everything):
+  #   {{ include "longpole.createToken" . }}
+  - {name: LONGPOLE_TOKEN, valueFrom: {secretKeyRef: {name: NAME, key: token}}}
 {{- end }}
 {{- with .Values.agent.caSecret }}
   - {name: OTEL_EXPORTER_OTLP_CERTIFICATE, value: /PATH/ca.crt}  # where the pod mounts the Secret {{ . }}
