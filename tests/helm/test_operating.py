@@ -152,7 +152,6 @@ def test_notes_put_the_token_that_may_change_everything_into_no_trainers_pod(
     assert "create-token trainers" in notes
 
 
-
 @pytest.mark.parametrize("mode", ["embedded", "host-network", "cpu-nodes"])
 def test_notes_tell_that_nodes_without_an_agent_reach_nobody(helm: HelmChild, mode: str) -> None:
     notes = helm.render_notes(MODES[mode])

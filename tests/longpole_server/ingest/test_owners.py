@@ -30,10 +30,10 @@ def find_in(starts: Sequence[RunStart]) -> Callable[[str], list[RunStart]]:
 def collided() -> list[RunStart]:
     """What the server makes of two controllers of one run id that are alive at a time."""
     into, normalizer = Records(), Normalizer()
-    for project, process, start_s in (("a", OF_A, 0.0), ("b", OF_B, 50.0), ("a", OF_A, 60.0)):
+    for project, process, start_s in (("a", OF_A, 1.0), ("b", OF_B, 50.0), ("a", OF_A, 61.0)):
         sender = otlp.process(RUN, host=process.host, start_s=None, rl__project=project)
         sender.attributes.extend(otlp.attributes({"rl.process.start_ns": process.start_ns}))
-        body = otlp.traces((sender, [otlp.loop(round(start_s), start_s, start_s + 9)]))
+        body = otlp.traces((sender, [otlp.loop(round(start_s), start_s, start_s + 60)]))
         normalizer.normalize("traces", body, RECEIVED_NS, into)
     return into.run_starts
 
