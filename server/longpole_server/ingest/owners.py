@@ -61,8 +61,10 @@ class Owners:
             return
         led = None if process is None else claimed.leaders.get(process)
         # Where ids collided, a leader's data goes to the attempt it leads; all else goes by host.
-        is_own = led is not None and self._sender.sees(led.project)
-        if not (is_own and attempt in {None, led.attempt}):
+        is_own = (
+            led is not None and self._sender.sees(led.project) and attempt in {None, led.attempt}
+        )
+        if not is_own:
             raise ForbiddenError(
                 f"{self._sender.name} may not send to project {claimed.foreigner!r}, which has a"
                 " run of this id.",
