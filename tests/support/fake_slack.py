@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs
@@ -29,6 +29,7 @@ Behaviour = Literal[
     "gone",
     "echo",
     "redirect",
+    "flood",
 ]
 _TIMEOUT_S = 60.0
 
@@ -145,6 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         if behaviour == "timeout":
             self.slack.released.wait(_TIMEOUT_S)
             self.close_connection = True
+        elif behaviour == "flood":
+            self._flood()
         elif behaviour == "drop":
             self._take(body)
             self.close_connection = True
@@ -219,6 +222,15 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 self.wfile.write(b"\x00\xff nothing like HTTP")
                 self.close_connection = True
+
+    def _flood(self) -> None:
+        """Answer without an end, until nobody listens."""
+        self.send_response(200)
+        self.end_headers()
+        self.close_connection = True
+        with suppress(OSError):
+            while not self.slack.released.is_set():
+                self.wfile.write(b"x" * 65_536)
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)

@@ -190,9 +190,7 @@ class Outbox:
 
     def due_alone_ns(self, event: AlertEvent) -> int:
         """Return when an event would be told if nothing else had happened, UTC nanoseconds."""
-        due_ns = event.decided_ns
-        if event.severity != "critical":
-            due_ns += self._digest_ns
+        due_ns = self._gathered_ns(event.decided_ns, is_digested=event.severity != "critical")
         held_ns = self._routing.hold_until_ns([event], due_ns)
         return due_ns if held_ns is None else max(due_ns, held_ns)
 
@@ -308,14 +306,18 @@ class Outbox:
         return min(times, default=None)
 
     def _due_ns(self, name: str, group: _Group, now_ns: int) -> int:
-        due_ns = group.since_ns + self._group_wait_ns
+        due_ns = self._gathered_ns(group.since_ns, is_digested=name == DIGEST)
         told_ns, told = self._last_told.get(name, (None, 0))
-        if name == DIGEST:
-            due_ns = group.since_ns + max(self._group_wait_ns, self._digest_ns)
-        elif told_ns is not None and _gravity(group) <= told:
+        if name != DIGEST and told_ns is not None and _gravity(group) <= told:
             due_ns = max(due_ns, told_ns + self._group_interval_ns)
         held_ns = self._routing.hold_until_ns(list(group.events.values()), now_ns)
         return due_ns if held_ns is None else max(due_ns, held_ns)
+
+    def _gathered_ns(self, since_ns: int, *, is_digested: bool) -> int:
+        """Return when what began to gather is told, unless something holds it back."""
+        if is_digested:
+            return since_ns + max(self._group_wait_ns, self._digest_ns)
+        return since_ns + self._group_wait_ns
 
     def find_told(self, channel: str, event_id: str) -> tuple[AlertMessage, str] | None:
         """Return the message that told a channel of an event, and what the channel calls it."""

@@ -5,13 +5,16 @@
 
 import http.client
 import logging
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import IO, Any
 
+import orjson
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.webhook import WebhookClient, WebhookResponse
 
 from longpole_server.delivery.notice import Notice, Thread
 from longpole_server.delivery.picture import Picture
@@ -21,6 +24,8 @@ from longpole_server.errors import DeliveryError
 _logger = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10
+# Its answers are a word.
+_MAX_ANSWER_BYTES = 4096
 _TAKEN = "ok"
 # What Slack says of a message that it will never take.
 _FINAL_ERRORS = frozenset(
@@ -51,20 +56,13 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return
 
 
-class _WebhookClient(WebhookClient):
-    """The SDK's client, which alone would follow wherever an answer leads."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a webhook said, as far as it is read."""
 
-    def _perform_http_request_internal(
-        self, url: str, req: urllib.request.Request
-    ) -> WebhookResponse:
-        opener = urllib.request.build_opener(
-            _NoRedirects, urllib.request.HTTPSHandler(context=self.ssl)
-        )
-        with opener.open(req, timeout=self.timeout) as answer:
-            body = answer.read().decode(answer.headers.get_content_charset() or "utf-8")
-            return WebhookResponse(
-                url=url, status_code=answer.status, body=body, headers=dict(answer.headers.items())
-            )
+    status: int
+    headers: Mapping[str, str]
+    text: str
 
 
 class SlackWebhook:
@@ -79,9 +77,8 @@ class SlackWebhook:
     kind = "slack_webhook"
 
     def __init__(self, url: str, timeout_s: int = _TIMEOUT_S) -> None:
-        # Its debug log holds the secret address.
-        silent = logging.Logger("slack webhook", logging.CRITICAL)
-        self._client = _WebhookClient(url, timeout=timeout_s, retry_handlers=[], logger=silent)
+        self._url = url
+        self._timeout_s = timeout_s
 
     def send(self, notice: Notice) -> str:
         """Deliver a notice; a webhook does not say what it calls it.
@@ -89,21 +86,33 @@ class SlackWebhook:
         Raises:
             DeliveryError: It was not taken, or nobody knows.
         """
-        answer = _call(
-            lambda: self._client.send(text=make_fallback(notice), blocks=make_blocks(notice))
-        )
-        body = str(answer.body).strip()
-        if answer.status_code == 200 and body == _TAKEN:
+        document = {"text": make_fallback(notice), "blocks": make_blocks(notice)}
+        answer: _Answer = _call(lambda: self._post(orjson.dumps(document)))
+        said = answer.text.strip()
+        if answer.status == HTTPStatus.OK and said == _TAKEN:
             return ""
-        if answer.status_code == 200:
+        if answer.status == HTTPStatus.OK:
             raise DeliveryError(
                 "Slack answered something else than `ok`: a proxy may stand between"
             )
         raise DeliveryError(
-            f"Slack answered {answer.status_code}{_name_error(body)}",
+            f"Slack answered {answer.status}{_name_error(said)}",
             _read_retry_after(answer.headers),
-            is_final=body in _FINAL_ERRORS,
+            is_final=said in _FINAL_ERRORS,
         )
+
+    def _post(self, body: bytes) -> _Answer:
+        request = urllib.request.Request(  # noqa: S310 - the operator's address, see `settings`
+            self._url, body, {"Content-Type": "application/json; charset=utf-8"}, method="POST"
+        )
+        opener = urllib.request.build_opener(_NoRedirects)
+        try:
+            answer = opener.open(request, timeout=self._timeout_s)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            text = answer.read(_MAX_ANSWER_BYTES).decode(errors="replace")
+            return _Answer(answer.status or 0, dict(answer.headers.items()), text)
 
 
 class SlackBot:

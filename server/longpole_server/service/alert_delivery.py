@@ -176,7 +176,7 @@ class AlertDeliverer:
         told = [event_id for message in messages for event_id in message.event_ids]
         self._read_events(told[-_MAX_EVENTS:])
         news_ns = self._now_ns() - _NEWS_NS
-        gathered_ns = round(self._pace.digest_s * _NS_PER_S)
+        gathered_ns = round(max(self._pace.group_wait_s, self._pace.digest_s) * _NS_PER_S)
         for event in reader.list_events_since(news_ns - gathered_ns - _QUIET_NS):
             if self._outbox.due_alone_ns(event) >= news_ns:
                 self._take_in(event)

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,6 +87,20 @@ def test_the_pace_of_a_run_survives_a_restart():
     outbox.add_event(make_event(2, decided_ns=at(20)))
     assert compose(outbox, at(60)) == []
     assert len(compose(outbox, at(GROUP_WAIT_S + Pace().group_interval_s))) == 1
+
+
+@pytest.mark.parametrize("digest_s", [0.0, 5.0, 3_600.0])
+@pytest.mark.parametrize("severity", ["critical", "warning"])
+def test_what_still_gathered_at_the_limit_of_a_days_news_is_due_when_it_would_be_told(
+    severity: str, digest_s: float
+):
+    """It was held for due when it was decided, and dropped by a restart within its wait."""
+    outbox = Outbox(["slack"], Pace(digest_s=digest_s))
+    event = make_event(decided_ns=at(0), severity=severity)
+    due_ns = outbox.due_alone_ns(event)
+    outbox.add_event(event)
+    assert compose(outbox, due_ns - 1) == []
+    assert [message.event_ids for message in compose(outbox, due_ns)] == [("event-1",)]
 
 
 def test_only_what_is_to_be_told_is_told_and_once():

@@ -54,6 +54,7 @@ def test_an_answer_that_leads_elsewhere_is_not_followed(slack: FakeSlack):
         ("400", "Slack answered 400: invalid_blocks", None, True),
         ("echo", "Slack answered 404", None, False),
         ("page", "something else than `ok`", None, False),
+        ("flood", "something else than `ok`", None, False),
         ("timeout", "did not answer in time", None, False),
         ("redirect", "Slack answered 302", None, False),
         ("garbage", "could not be reached", None, False),
