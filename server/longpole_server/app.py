@@ -249,6 +249,7 @@ def _build(
             report_storage=parts.storage.report,
         ),
         door.audit.record,
+        runs.get_project,
     )
     limits = OtlpLimits(max_request_bytes=config.max_body_bytes)
     admission = Admission(door.access.find_sender, runs.list_claims)

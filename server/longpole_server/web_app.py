@@ -159,6 +159,7 @@ def _build(
             report_storage=parts.storage.report,
         ),
         door.audit.record,
+        runs.get_project,
     )
     api = create_api(
         ApiParts(

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -92,12 +92,7 @@ class AlertService:
         self, state: AlertPhase | None = None, run_id: str | None = None
     ) -> Sequence[Alert]:
         """Return alerts, newest first: open ones and those that were over not long ago."""
-        return [
-            alert
-            for alert in self._book.list_alerts()
-            if (state is None or alert.state == state)
-            and (run_id is None or alert.run_id == run_id)
-        ]
+        return select_alerts(self._book.list_alerts(), state, run_id)
 
     def list_events(
         self, run_id: str | None = None, limit: int = 100, offset: int = 0
@@ -218,6 +213,17 @@ class AlertService:
         known = {rule.rule_id for rule in self._book.rules}
         if name not in known and not any(rule.startswith(f"{name}.") for rule in known):
             raise BadRequestError(f"no rule {name!r}", hint="GET /api/v1/rules lists them")
+
+
+def select_alerts(
+    alerts: Iterable[Alert], state: AlertPhase | None, run_id: str | None
+) -> list[Alert]:
+    """Return the alerts in a state and of a run; None for whatever it is."""
+    return [
+        alert
+        for alert in alerts
+        if (state is None or alert.state == state) and (run_id is None or alert.run_id == run_id)
+    ]
 
 
 def describe_rule(rule: Rule, inputs: Sequence[RuleInput]) -> RuleStatus:

@@ -44,6 +44,7 @@ class EnergyReader:
         facts: Builds and keeps facts of steps.
         now_ns: Wall clock, UTC nanoseconds.
         max_read_gpus: GPUs of steps that one answer may read anew.
+        max_kept: Steps that are kept; the longest unread goes first.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class EnergyReader:
         facts: FactsReader,
         now_ns: Callable[[], int] = time.time_ns,
         max_read_gpus: int = MAX_READ_GPUS,
+        max_kept: int = _MAX_KEPT,
     ) -> None:
+        self._max_kept = max_kept
         self._max_read_gpus = max_read_gpus
         self._reader = reader
         self._runs = runs
@@ -146,7 +149,9 @@ class EnergyReader:
     def _keep(self, key: tuple[object, ...], read_ns: int, found: StepEnergy) -> None:
         with self._lock:
             self._kept[key] = read_ns, found
-            while len(self._kept) > _MAX_KEPT:
+            # What is read anew is wanted still.
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._max_kept:
                 self._kept.popitem(last=False)
 
     def _fill(

@@ -24,7 +24,7 @@ from longpole_server.model.alert import (
 )
 from longpole_server.read.alerts import AlertReader
 from longpole_server.service.alert_histories import HistoryReader
-from longpole_server.service.alert_service import describe_rule
+from longpole_server.service.alert_service import describe_rule, select_alerts
 from longpole_server.service.alerts_interface import ChannelTest
 from longpole_server.service.followed_book import FollowedBook
 from longpole_server.service.writer_link import WriterLink
@@ -91,12 +91,7 @@ class FollowedAlerts:
         self, state: AlertPhase | None = None, run_id: str | None = None
     ) -> Sequence[Alert]:
         """Return alerts, newest first: open ones and those that were over not long ago."""
-        return [
-            alert
-            for alert in self._book.list_alerts()
-            if (state is None or alert.state == state)
-            and (run_id is None or alert.run_id == run_id)
-        ]
+        return select_alerts(self._book.list_alerts(), state, run_id)
 
     def list_events(
         self, run_id: str | None = None, limit: int = 100, offset: int = 0

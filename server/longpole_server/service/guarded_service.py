@@ -1,6 +1,6 @@
 """The service as the asker may see it: runs of other projects do not exist for them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from longpole_server.errors import ForbiddenError, NotFoundError
@@ -40,10 +40,18 @@ class GuardedService:
     Args:
         service: The whole of it.
         record: Writes down what was changed.
+        get_project: Returns the project of a run, None of one that has none; raises `NotFoundError`
+            when there is no such run. By default the service is asked for all of the run.
     """
 
-    def __init__(self, service: Service, record: RecordAct) -> None:
+    def __init__(
+        self,
+        service: Service,
+        record: RecordAct,
+        get_project: Callable[[str], str | None] | None = None,
+    ) -> None:
         self._service = service
+        self._get_project = get_project or self._read_project
         self._alerts = GuardedAlerts(service.alerts, self._sees_run, record)
 
     @property
@@ -263,16 +271,20 @@ class GuardedService:
         _check_sends_for_all("ask for pages")
         return self._service.list_scrape_targets(agent)
 
+    def _read_project(self, run_id: str) -> str | None:
+        return self._service.get_run(run_id).summary.project
+
     def _check(self, run_id: str) -> None:
-        if find_reader().projects is not None:
-            self.get_run(run_id)
+        reader = find_reader()
+        if reader.projects is not None and not reader.sees(self._get_project(run_id)):
+            raise _missing(run_id)
 
     def _sees_run(self, run_id: str) -> bool:
         principal = who_asks().principal
         if principal.projects is None:
             return True
         try:
-            return principal.sees(self._service.get_run(run_id).summary.project)
+            return principal.sees(self._get_project(run_id))
         except NotFoundError:
             return False
 

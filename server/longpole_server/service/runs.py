@@ -118,6 +118,10 @@ class RunsReader:
         """
         return self._claims.ask(run_id, self._written(), lambda: self._reader.list_claims(run_id))
 
+    def get_project(self, run_id: str) -> str | None:
+        """Return a run's project, None without one; cheap. Raises `NotFoundError`."""
+        return self.list_attempts(run_id)[-1].start.project
+
     def get_start(self, run_id: str, attempt: int | None) -> RunStart:
         """Return an attempt's announcement, the newest one's when it made none.
 

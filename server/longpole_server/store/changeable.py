@@ -6,6 +6,7 @@ that a migration drops is waited for as long.
 
 import os
 import pwd
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -87,16 +88,26 @@ def _list(path: Path) -> list[Path]:
 
 
 def _refuse(store: Path, closed: Sequence[Path]) -> None:
-    if not closed:
+    # A server that runs may have removed some meanwhile.
+    owners = {path: uid for path in closed if (uid := _find_owner(path)) is not None}
+    if not owners:
         return
-    owners = sorted({name_user(path.stat().st_uid) for path in closed})
-    shown = ", ".join(str(path) for path in closed[:_SHOWN])
-    more = f" and {len(closed) - _SHOWN:,} more" if len(closed) > _SHOWN else ""
+    shown = ", ".join(map(str, list(owners)[:_SHOWN]))
+    more = f" and {len(owners) - _SHOWN:,} more" if len(owners) > _SHOWN else ""
+    names = ", ".join(sorted(map(name_user, set(owners.values()))))
     raise StoreError(
         f"{name_user(os.geteuid())} may not change {shown}{more}, which"
-        f" {'belongs' if len(closed) == 1 else 'belong'} to {', '.join(owners)}",
+        f" {'belongs' if len(owners) == 1 else 'belong'} to {names}",
         hint=f"stop what runs on it, then as root: {_find_mend(store)}",
     )
+
+
+def _find_owner(path: Path) -> int | None:
+    """Return whose a path is, None of one that is gone."""
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
 
 
 def _find_mend(store: Path) -> str:
@@ -106,6 +117,7 @@ def _find_mend(store: Path) -> str:
     itself is somebody else's, this user is meant to have it, or the wrong one asks.
     """
     # Systemd's directory is a link, which is followed for the slash at its end alone.
+    parent = shlex.quote(f"{store.parent}/")
     if _may(store, os.W_OK):
-        return f"chown -R --reference={store} {store.parent}/"
-    return f"chown -R {os.geteuid()}:{os.getegid()} {store.parent}/; or run this as the owner"
+        return f"chown -R --reference={shlex.quote(str(store))} {parent}"
+    return f"chown -R {os.geteuid()}:{os.getegid()} {parent}; or run this as the owner"

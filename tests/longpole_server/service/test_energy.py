@@ -90,6 +90,27 @@ def test_samples_that_come_late_are_counted_though_a_step_is_not_read_at_every_l
     assert seen == [None, None, None, pytest.approx(10 * WATTS)]
 
 
+def test_the_step_that_is_looked_at_all_the_while_is_not_forgotten_first(
+    bench: ServiceBench,
+) -> None:
+    runs = RunsReader(bench.reader, bench.revisions, 60.0, lambda _: (), bench.clock.now_ns)
+    now_ns = [COUNTED.at(21.0)]
+    energy = EnergyReader(
+        bench.reader, runs, FactsReader(bench.reader), lambda: now_ns[0], max_read_gpus=1,
+        max_kept=2,
+    )  # fmt: skip
+    steps = bench.reader.list_last_steps(COUNTED.run_id, 2)
+    assert [each.step for each in energy.read_run(COUNTED.run_id, steps[1:]).steps] == [2]
+    assert [each.step for each in energy.read_run(COUNTED.run_id, steps[:1]).steps] == [1]
+    # Late samples may have come: the second step is read anew, then another one for the first time.
+    now_ns[0] = COUNTED.at(40.0)
+    energy.read_run(COUNTED.run_id, steps[1:])
+    other = bench.reader.list_last_steps(ESTIMATED.run_id, 1)
+    energy.read_run(ESTIMATED.run_id, other)
+    # It is known still, so that the one before it is all that has to be read.
+    assert [each.step for each in energy.read_run(COUNTED.run_id, steps).steps] == [1, 2]
+
+
 def test_where_no_counter_tells_it_is_an_estimate_and_says_so(bench: ServiceBench) -> None:
     (only,) = bench.service.get_energy(ESTIMATED.run_id, 2, 2).steps
     assert only.is_estimated

@@ -73,8 +73,40 @@ def guarded(bench: ServiceBench, acts: list[tuple[str, ...]]) -> GuardedService:
     return GuardedService(bench.service, record)
 
 
+def record_nothing(
+    who: str, action: str, target: str = "", outcome: str = "done", address: str = ""
+) -> None:
+    pass
+
+
 def asking(principal: Principal) -> Any:
     return asking_as(Asker(principal, "10.0.0.1"))
+
+
+def test_a_bound_viewers_look_at_a_run_reads_no_more_than_whose_it_is(bench: ServiceBench):
+    """Each sparkline of the runs page read all details of its run, for the project alone."""
+
+    class NoDetails:
+        def __getattr__(self, name: str) -> Any:
+            assert name != "get_run"
+            return getattr(bench.service, name)
+
+    asked: list[str] = []
+
+    def get_project(run_id: str) -> str:
+        asked.append(run_id)
+        return run_id.partition("/")[0]
+
+    service: Any = NoDetails()
+    guarded = GuardedService(service, record_nothing, get_project)
+    with asking(ONE):
+        assert guarded.list_paces(SEEN) == bench.service.list_paces(SEEN)
+        with pytest.raises(NotFoundError):
+            guarded.list_paces(HIDDEN)
+    assert asked == [SEEN, HIDDEN]
+    with asking(ALL):
+        guarded.list_paces(HIDDEN)
+    assert asked == [SEEN, HIDDEN]
 
 
 def test_runs_of_other_projects_are_not_there(guarded: GuardedService):

@@ -1,9 +1,9 @@
 import os
 import subprocess
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 from longpole_server.data_dir import make_data_dir
-from longpole_server.store.changeable import check_changeable, check_openable
+from longpole_server.store.changeable import check_beside, check_changeable, check_openable
 from support.other_user import UID, as_other_user, give, needs_root
 
 ASK = """
@@ -59,6 +59,30 @@ def test_whatever_is_roots_is_named_with_its_mend(tmp_path: Path):
         assert said == f"uid {UID} may not change {data / name}, which belongs to root (uid 0)"
         assert how == mend
         os.chown(data / name, UID, UID)
+
+
+@needs_root
+def test_the_mend_can_be_typed_where_the_path_has_spaces(tmp_path: Path):
+    spaced = tmp_path / "of us"
+    spaced.mkdir()
+    data = make_data(spaced)
+    give(data)
+    os.chown(data / "journal", 0, 0)
+    said, how = ask(data)
+    assert str(data / "journal") in said
+    assert how.endswith(f"as root: chown -R --reference='{data}/store' '{data}/'")
+
+
+class _Vanishing(PosixPath):
+    """Was there when it was looked for, and is gone."""
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        return True
+
+
+def test_what_a_running_server_removes_meanwhile_is_no_trouble(tmp_path: Path):
+    """It ended in a traceback."""
+    check_beside(_Vanishing(tmp_path / "store"), ["journal"], ["access.json"])
 
 
 @needs_root
