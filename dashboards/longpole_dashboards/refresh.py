@@ -254,6 +254,6 @@ def keep_zoom(figure: object, zoom: object) -> object:
         if (figure.layout.get("meta") or {}).get("zoom") == "address":
             return figure
         revision, span = zoom.get("revision"), zoom.get("range")
-        if span is not None and revision == figure.layout.get("uirevision"):
+        if None not in (span, revision) and revision == figure.layout.get("uirevision"):
             figure.update_layout(xaxis={"range": span, "autorange": False})
     return figure

@@ -257,6 +257,10 @@ def test_zooming_the_gpus_asks_for_that_time_and_jump_returns(
     )
     page.locator("#jump").click()
     page.wait_for_function("!location.search.includes('time=')")
+    page.wait_for_function(
+        "(() => { const [a, b] = document.querySelector('#run-gpus .js-plotly-plot')._fullLayout"
+        ".xaxis.range; return new Date(b) - new Date(a) === 600000; })()"
+    )
 
 
 def test_no_chart_offers_to_leave_the_server(page: Page, server: FakeServer) -> None:

@@ -63,7 +63,9 @@ def test_what_is_zoomed_on_one_chart_all_show(page: Page, server: FakeServer) ->
     pasted = page.url
     page.locator("#jump").click()
     page.wait_for_function("!location.search.includes('zoom=')")
-    page.wait_for_function(f"{RANGE.format('run-shares')}[0] < 1")
+    # The chart that was dragged too.
+    for chart in ("run-throughput", "run-shares"):
+        page.wait_for_function(f"{RANGE.format(chart)}[0] < 1")
     page.goto(pasted)
     page.wait_for_selector("#run-mfu .scatterlayer .trace")
     page.wait_for_function(f"Math.abs({RANGE.format('run-mfu')}[0] - {first}) < 0.01")
@@ -146,6 +148,9 @@ def test_charts_of_the_cluster_share_crosshair_and_time(page: Page, server: Fake
         )
     page.locator("#jump").click()
     page.wait_for_function("!location.search.includes('time=')")
+    for chart in ("cluster-heat", "cluster-gpu"):
+        ends = RANGE.format(chart)
+        page.wait_for_function(f"new Date({ends}[1]) - new Date({ends}[0]) === 600000")
 
 
 def test_weight_syncs_are_marks_on_the_time_axis(page: Page, server: FakeServer) -> None:

@@ -80,4 +80,6 @@ def test_a_zoom_is_kept_on_the_same_revision_only() -> None:
         figure.update_layout(uirevision="run-1")
         keep_zoom(figure, {"revision": revision, "range": [3, 7]})
         assert figure.layout.get("xaxis", {}).get("range") == kept
+    unmarked = keep_zoom(Figure(), {"revision": None, "range": [3, 7]})
+    assert isinstance(unmarked, Figure) and "xaxis" not in unmarked.layout
     assert keep_zoom("no figure", {"revision": "a", "range": [1, 2]}) == "no figure"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from longpole_dashboards.figures.figure import Figure
+from longpole_dashboards.figures.figure import Figure, address_zoom
 from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES, arrange, heat_trace, lane_axis
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import NS_PER_MS, Zone
@@ -61,8 +61,8 @@ def cluster_heat(
         template=template(theme),
         height=height_px + sum(_MARGIN_PX),
         margin={"l": 96, "r": 56, "t": _MARGIN_PX[0], "b": _MARGIN_PX[1]},
-        uirevision=f"{heatmap.field}-{span_ns[1] - span_ns[0]}",
-        meta={"axis": "time"},
+        uirevision=f"{heatmap.field}-{span_ns}",
+        meta=address_zoom("time"),
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],

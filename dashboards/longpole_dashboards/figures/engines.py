@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longpole_dashboards.figures.figure import Figure, heatmap_trace, scatter_trace
+from longpole_dashboards.figures.figure import Figure, address_zoom, heatmap_trace, scatter_trace
 from longpole_dashboards.figures.folding import fold_rows
 from longpole_dashboards.figures.gpus import LEFT_PX, RIGHT_PX, tick_format
 from longpole_dashboards.figures.template import template
@@ -162,6 +162,7 @@ def engine_lanes(
     plot_px = kv_px + _SPACE_PX + REQUESTS_PX
     figure.update_layout(
         template=template(theme),
+        meta=address_zoom("time"),
         height=plot_px + _MARGIN["t"] + _MARGIN["b"],
         margin=_MARGIN,
         xaxis={

@@ -50,6 +50,15 @@ def heatmap_trace(**properties: object) -> Trace:
     return {"type": "heatmap", **properties}
 
 
+def address_zoom(axis: str) -> dict[str, str]:
+    """Return the `meta` of a chart whose zoom is part of the address: nothing else keeps one.
+
+    Args:
+        axis: What the horizontal axis is: `step`, `time` or `seconds`.
+    """
+    return {"axis": axis, "zoom": "address"}
+
+
 class Figure:
     """A chart that is being drawn.
 

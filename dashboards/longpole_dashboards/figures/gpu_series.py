@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from longpole_dashboards.figures.figure import Figure, scatter_trace
+from longpole_dashboards.figures.figure import Figure, address_zoom, scatter_trace
 from longpole_dashboards.figures.gpus import tick_format
 from longpole_dashboards.figures.template import message_figure, template, wrap
 from longpole_dashboards.formats import Zone
@@ -75,7 +75,7 @@ def gpu_series(
         height=plot_px + _MARGIN["t"] + _MARGIN["b"],
         margin=_MARGIN,
         hovermode="x",
-        meta={"axis": "time"},
+        meta=address_zoom("time"),
         xaxis={
             "type": "date",
             "range": [zone.local(span_ns[0]), zone.local(span_ns[1])],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from longpole.conventions import gpus
 from longpole_dashboards.figures.bands import stage_bands
-from longpole_dashboards.figures.figure import Figure, Trace, heatmap_trace
+from longpole_dashboards.figures.figure import Figure, Trace, address_zoom, heatmap_trace
 from longpole_dashboards.figures.folding import Extreme, fold_rows
 from longpole_dashboards.figures.run_rows import draw_bands, draw_steps
 from longpole_dashboards.figures.template import template
@@ -211,7 +211,8 @@ def gpu_heatmap(
     figure.update_layout(
         template=template(theme),
         barmode="overlay",
-        uirevision=f"{heatmap.field}-{span_ns[0] if now_ns > span_ns[1] else 'live'}",
+        uirevision=f"{heatmap.field}-{span_ns}",
+        meta=address_zoom("time"),
         height=height_px,
         margin={
             "l": LEFT_PX,

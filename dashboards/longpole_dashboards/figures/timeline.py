@@ -9,7 +9,7 @@ from longpole_dashboards.figures.engines import (
     draw_requests,
     kv_height_px,
 )
-from longpole_dashboards.figures.figure import Figure
+from longpole_dashboards.figures.figure import Figure, address_zoom
 from longpole_dashboards.figures.gpus import arrange, heat_trace, lane_axis
 from longpole_dashboards.figures.process_rows import draw_lanes, lanes_px
 from longpole_dashboards.figures.replica_rows import (
@@ -151,7 +151,7 @@ def _lay_out(
         barmode="overlay",
         height=rows.plot_px + sum(_MARGIN_PX.values()),
         uirevision=f"{view.step.run_id}-{view.step.step}|{shown}",
-        meta={"axis": "seconds", "zoom": "address", "length_s": offset_s(view, view.end_ns)},
+        meta=address_zoom("seconds") | {"length_s": offset_s(view, view.end_ns)},
         margin={"l": 84, "r": 54} | _MARGIN_PX,
         xaxis={
             "range": [first_s - room_s, last_s + room_s],

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 from longpole.conventions import stages
-from longpole_dashboards.figures.figure import Figure
+from longpole_dashboards.figures.figure import Figure, address_zoom
 from longpole_dashboards.figures.gpus import HEAT_FIELDS
 from longpole_dashboards.formats import NS_PER_S
 from longpole_dashboards.pages.gpu_heat import read_heatmap
@@ -229,11 +229,11 @@ class RunReading:
         return self.view.query.choice("axis", ("step", "time"))
 
     def revise(self, figure: Figure, *more: str) -> Figure:
-        """Show the chosen part on a figure, and mark what a viewer's zoom of it belongs to."""
+        """Show the part of a figure that the address chooses; no other zoom is kept."""
         query = self.view.query
         chosen = (query.text(ZOOM) or "", query.text(TIME) or "")
         parts = (self.run_id, query.choice("steps", RANGES), self.axis, *chosen, *more)
-        figure.update_layout(uirevision="|".join(parts), meta={"axis": self.axis})
+        figure.update_layout(uirevision="|".join(parts), meta=address_zoom(self.axis))
         if self.axis == "time":
             span_ns = self.window.as_span_ns(self.steps, self.view.now_ns)
             shown = None if span_ns is None else [self.view.zone.local(end) for end in span_ns]

@@ -80,7 +80,7 @@ def _map_steps(figure: Figure, steps: Sequence[Step], reading: RunReading) -> No
     ends_ns = [(step.start_ns, step.end_ns or max(now_ns, step.start_ns)) for step in shown]
     ends_ms = reading.view.zone.local_ms(np.array(ends_ns, dtype=np.int64).reshape(-1, 2))
     ran = [[step.step, *ends] for step, ends in zip(shown, ends_ms.tolist(), strict=True)]
-    figure.update_layout(meta={"axis": "time", "steps": ran})
+    figure.update_layout(meta={"steps": ran})
 
 
 def _engines(reading: RunReading) -> tuple[object, ...]:
@@ -94,7 +94,7 @@ def _engines(reading: RunReading) -> tuple[object, ...]:
     figure = engine_lanes(lanes, reading.span_ns, zone=view.zone, theme=view.theme)
     mark_moments(figure, list_moments(reading, "time"))
     mark_time_axis(figure, _syncs_in(reading, _steps_in(reading, reading.span_ns[0])))
-    figure.update_layout(uirevision=f"{reading.span_ns}", meta={"axis": "time"})
+    figure.update_layout(uirevision=f"{reading.span_ns}")
     return *fit_height(figure), absent(said) if said else None
 
 

@@ -35,6 +35,8 @@ def test_one_gpu_over_time() -> None:
     assert found["cluster-gpu-panel.style"] == {}
     names = [trace.name for trace in found["cluster-gpu.figure"].data]
     assert names == ["SM clock", "power", "temperature", "activity", "memory"]
+    # A zoom of it is a time in the address, which other GPUs have too.
+    assert found["cluster-gpu.figure"].layout.meta["zoom"] == "address"
     assert f"{now.host} · GPU {now.gpu_index}" in say(found["cluster-gpu-aside.children"])
     assert shown({"gpu": "GPU-gone"})["cluster-gpu-panel.style"] == {"display": "none"}
 

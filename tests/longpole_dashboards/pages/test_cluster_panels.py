@@ -77,6 +77,8 @@ def test_a_time_that_was_chosen_on_a_chart_is_what_is_read() -> None:
     figure = render(HEAT_PANELS, FakeService(NOW_NS), view)["cluster-heat.figure"]
     low, high = figure.layout.xaxis.range
     assert (high - low).total_seconds() == 60
+    # Once the address names none any more, none is kept.
+    assert figure.layout.meta["zoom"] == "address"
     too_long = make_view({"time": f"{end_ms - 30 * 86_400_000}-{end_ms}", "span": "60"})
     figure = render(HEAT_PANELS, FakeService(NOW_NS), too_long)["cluster-heat.figure"]
     low, high = figure.layout.xaxis.range

@@ -9,6 +9,7 @@ import pytest
 from longpole_dashboards.addresses import Query
 from longpole_dashboards.formats import Zone
 from longpole_dashboards.pages.run import GROUPS as RUN_GROUPS
+from longpole_dashboards.pages.run_energy import PANELS as ENERGY_PANELS
 from longpole_dashboards.pages.runs import PANELS as RUNS_PANELS
 from longpole_dashboards.pages.sample_panels import PANELS as SAMPLE_PANELS
 from longpole_dashboards.pages.step_panels import HEAD_PANELS as STEP_HEAD_PANELS
@@ -94,6 +95,16 @@ def test_a_zoomed_time_is_what_the_gpus_show() -> None:
     view = make_view({"id": LIVE_RUN, "time": f"{start_ms}-{start_ms + 60_000}"})
     low, high = render_run(FakeService(NOW_NS), view)["run-gpus.figure"].layout.xaxis.range
     assert (high - low).total_seconds() == 60
+
+
+@pytest.mark.parametrize("axis", ["step", "time"])
+def test_a_zoom_that_the_address_gave_up_is_kept_by_no_chart(axis: str) -> None:
+    service, view = FakeService(NOW_NS), make_view({"id": LIVE_RUN, "axis": axis})
+    shown = render_run(service, view) | render(ENERGY_PANELS, service, view)
+    figures = {name: value for name, value in shown.items() if name.endswith(".figure")}
+    assert len(figures) == 7
+    metas = {name: figure.layout.meta for name, figure in figures.items()}
+    assert [name for name, meta in metas.items() if meta["zoom"] != "address"] == []
 
 
 def test_nothing_is_rendered_anew_while_nothing_changes_but_the_present() -> None:
