@@ -9,6 +9,7 @@
     │   └── QueryRefusedError people's own SQL that does more than read what it may
     ├── UnreadableLogError    a log file with nothing to diagnose in it
     ├── StoreError            the database refused or failed
+    │   ├── StoreLimitError   a query took more time or memory than it may
     │   └── StoreLockedError  another process holds the data directory
     ├── BusyError             a queue is full: come back after `retry_after_s`
     └── DeliveryError         a channel did not take a message
@@ -90,6 +91,10 @@ class StoreError(ServerError):
     """The database refused or failed."""
 
     code = "store"
+
+
+class StoreLimitError(StoreError):
+    """A query took more time or memory than it may; one for less may do."""
 
 
 class WriterAwayError(ServerError):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
-from longpole_server.errors import StoreError
+from longpole_server.errors import StoreError, StoreLimitError
 from longpole_server.store.client import READ_LIMIT_S, Client
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ClientPool:
         lane.start(job, self._note_end)
         if not job.wait(self._patience_s) and self._give_up(job):
             _log.warning("a query goes on past its limit: %s", " ".join(sql.split())[:200])
-            raise StoreError(
+            raise StoreLimitError(
                 f"The store computes for longer than {self._patience_s:g} s.",
                 hint="Ask for less at a time: fewer steps, or a shorter time.",
             )

@@ -85,9 +85,11 @@ class Reader:
         """Return the last `count` closed steps, in order."""
         return steps.list_last_steps(self._pool, run_id, count)
 
-    def list_run_parts(self, run_ids: Sequence[str], num_steps: int) -> Mapping[str, RunParts]:
-        """Return what the lines of hundreds of runs are made of, `num_steps` last steps each."""
-        return list_run_parts(self._pool, run_ids, num_steps)
+    def list_run_parts(
+        self, run_ids: Sequence[str], num_steps: int, num_paces: int
+    ) -> Mapping[str, RunParts]:
+        """Return what the lines of hundreds of runs are made of: last steps, and paces of more."""
+        return list_run_parts(self._pool, run_ids, num_steps, num_paces)
 
     def list_steps_at(self, run_id: str, steps: Sequence[tuple[int, int]]) -> Sequence[Step]:
         """Return the steps of (attempt, step) pairs, as far as they are there, by number."""

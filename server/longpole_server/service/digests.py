@@ -78,12 +78,12 @@ def read_digests(reader: Reader, run_ids: Sequence[str]) -> dict[str, RunDigest]
     Raises:
         StoreError: The database failed.
     """
-    parts = reader.list_run_parts(run_ids, PACE_STEPS)
+    parts = reader.list_run_parts(run_ids, RECENT_STEPS, PACE_STEPS)
     return {run_id: _digest(each) for run_id, each in parts.items()}
 
 
 def _digest(parts: RunParts) -> RunDigest:
-    recent = parts.steps[-RECENT_STEPS:]
+    recent = parts.steps
     verdict, confidence = choose_verdict(recent)
     return RunDigest(
         mode=infer_mode(parts.scalars) or find_pools_mode(parts.gpus) or "sync",
@@ -100,9 +100,7 @@ def _digest(parts: RunParts) -> RunDigest:
         usual=measure_usual(recent),
         gpu_count=count_gpus(parts.gpus),
         gpu_hosts=frozenset(gpu.host for gpu in parts.gpus),
-        paces=tuple(
-            Pace(step.throughput_tokens_per_s_per_gpu, step.end_ns) for step in parts.steps
-        ),
+        paces=tuple(parts.paces),
     )
 
 

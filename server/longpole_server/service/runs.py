@@ -2,10 +2,10 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from longpole.conventions.attributes import STEP_STAGE
-from longpole_server.errors import NotFoundError
+from longpole_server.errors import NotFoundError, StoreLimitError
 from longpole_server.model.gpu import RunGpu
 from longpole_server.model.records import RunStart, StageSpan, StageStart
 from longpole_server.model.run import Attempt, OpenStage, Pace, RunDetail, RunSummary, Source
@@ -164,9 +164,21 @@ class RunsReader:
             if run_id not in self._digests or self._digests[run_id][0] != revision
         ]
         for first in range(0, len(changed), _RUNS_AT_ONCE):
-            digests = read_digests(self._reader, changed[first : first + _RUNS_AT_ONCE])
-            for run_id, digest in digests.items():
-                self._digests[run_id] = (revisions[run_id], digest)
+            self._read_digests(changed[first : first + _RUNS_AT_ONCE], revisions)
+
+    def _read_digests(self, run_ids: Sequence[str], revisions: Mapping[str, int]) -> None:
+        """Read and keep figures; where so many take too much, of ever fewer at a time."""
+        try:
+            digests = read_digests(self._reader, run_ids)
+        except StoreLimitError:
+            if len(run_ids) == 1:
+                raise
+            middle = len(run_ids) // 2
+            for part in (run_ids[:middle], run_ids[middle:]):
+                self._read_digests(part, revisions)
+            return
+        for run_id, digest in digests.items():
+            self._digests[run_id] = (revisions[run_id], digest)
 
     def list_notes(self, rows: Sequence[AttemptRow]) -> tuple[Note, ...]:
         """Return what was noted about a run when it came in, and about its GPUs."""

@@ -7,6 +7,7 @@ Foreign errors become `StoreError` here and nowhere else.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import os
+import re
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -22,7 +23,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from urllib3 import PoolManager
 from urllib3.exceptions import HTTPError
 
-from longpole_server.errors import StoreError
+from longpole_server.errors import StoreError, StoreLimitError
 from longpole_server.store.location import StoreConfig
 from longpole_server.store.room import Room
 
@@ -72,6 +73,9 @@ READ_SETTINGS: Mapping[str, Setting] = {
 }
 
 
+_ERROR_NUMBER = re.compile(r"Code: (\d+)\.")
+# What a query may take: its time, found out or foreseen, and its memory.
+_LIMITS = frozenset({159, 160, 241})
 _MAX_DRAINS = 10
 _NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
 _MAX_SOCKETS = 16
@@ -214,7 +218,15 @@ def translating(what: str) -> Generator[None]:
         ImportError,
     ) as error:
         reason = str(error).split(". Stack trace")[0].strip()
-        raise StoreError(f"The store's {what} failed: {reason}") from error
+        number = find_error_number(reason)
+        kind = StoreLimitError if number in _LIMITS else StoreError
+        raise kind(f"The store's {what} failed: {reason}") from error
+
+
+def find_error_number(text: str) -> int | None:
+    """Return ClickHouse's number of the error that a text tells, None where it tells none."""
+    found = _ERROR_NUMBER.search(text)
+    return None if found is None else int(found[1])
 
 
 class Connector:

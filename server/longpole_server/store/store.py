@@ -1,7 +1,6 @@
 """Opening the store: the lock, the database, its migrations, and the one writer."""
 
 import logging
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from longpole_server.store.client import (
     Client,
     Connector,
     Setting,
+    find_error_number,
 )
 from longpole_server.store.cluster import (
     check_macros,
@@ -37,7 +37,6 @@ _RETRY_S = 1.0
 _FINAL = ("DB::Exception", "CERTIFICATE_VERIFY_FAILED")
 # Of ClickHouse's errors those that stay until somebody changes something: users, passwords, rights.
 _REFUSALS = frozenset({192, 193, 194, 195, 291, 497, 516})
-_ERROR_NUMBER = re.compile(r"Code: (\d+)\.")
 # Seconds that one look at a store that is waited for gives each of its questions.
 _LOOK_TIMEOUT_S = 5
 _NO_TABLES = ("UNKNOWN_DATABASE", "UNKNOWN_TABLE")
@@ -197,8 +196,7 @@ def find_missing(config: StoreConfig, timeout_s: int = _LOOK_TIMEOUT_S) -> Missi
 
 def _is_refusal(error: StoreError) -> bool:
     """Tell whether the database does not know this server, or its certificate is not trusted."""
-    number = _ERROR_NUMBER.search(error.message)
-    is_locked_out = number is not None and int(number[1]) in _REFUSALS
+    is_locked_out = find_error_number(error.message) in _REFUSALS
     return is_locked_out or "CERTIFICATE_VERIFY_FAILED" in error.message
 
 

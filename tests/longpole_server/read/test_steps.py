@@ -144,8 +144,18 @@ def test_the_parts_of_many_runs_are_those_of_each(opened: OpenedStore) -> None:
     gpu = RunGpu("parts/resumed", 1, "node", "GPU-a", 0, "actor", 1, None, "gpu_ids")
     opened.writer.write_run_gpus([gpu])
     run_ids = ["parts/resumed", "parts/validated", "parts/begun", "parts/unknown"]
-    found = opened.reader.list_run_parts(run_ids, 2)
+    found = opened.reader.list_run_parts(run_ids, 2, 3)
     assert list(found) == run_ids
+    # Of paces there are more than of steps: they are read from two columns.
+    ended = {run_id: [pace.end_ns for pace in parts.paces] for run_id, parts in found.items()}
+    assert ended == {
+        "parts/resumed": [make_step("parts/resumed", at, step).end_ns
+                          for at, step in ((1, 1), (1, 2), (2, 3))],
+        "parts/validated": [make_step("parts/validated", 1, step).end_ns for step in (1, 2)],
+        "parts/begun": [], "parts/unknown": [],
+    }  # fmt: skip
+    paces = opened.reader.list_run_parts(run_ids, 1, 2)["parts/resumed"].paces
+    assert paces == found["parts/resumed"].paces[1:]
     assert {run_id: [(step.step, step.attempt) for step in parts.steps]
             for run_id, parts in found.items()} == {
         "parts/resumed": [(2, 1), (3, 2)], "parts/validated": [(1, 1), (2, 1)],

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from longpole_server.errors import ConfigError, StoreError
+from longpole_server.errors import ConfigError, StoreError, StoreLimitError
 from longpole_server.store.client import (
     EMBEDDED_OPTIONS,
     READ_SETTINGS,
@@ -50,6 +50,30 @@ def test_the_engine_takes_its_options(opened: OpenedStore) -> None:
     )
     values = {row["name"]: row["value"] for row in answer.to_pylist()}
     assert values == {**EMBEDDED_OPTIONS, "max_server_memory_usage": 3 << 30}
+
+
+@pytest.mark.parametrize(
+    ("limits", "sql"),
+    [
+        ({"max_memory_usage": 4_000_000}, "SELECT groupArray(number) FROM numbers(10000000)"),
+        (
+            {"max_execution_time": 1, "max_block_size": 1},
+            "SELECT sum(sleepEachRow(0.5)) FROM numbers(20)",
+        ),
+    ],
+)
+def test_a_query_that_takes_more_than_it_may_is_told_from_a_store_that_fails(
+    opened: OpenedStore, limits: dict[str, int], sql: str
+) -> None:
+    client = opened.store.new_limited_client(limits)
+    try:
+        with pytest.raises(StoreLimitError):
+            client.query(sql)
+        with pytest.raises(StoreError) as failed:
+            client.query("SELECT * FROM nowhere")
+        assert not isinstance(failed.value, StoreLimitError)
+    finally:
+        client.close()
 
 
 def test_hours_begin_where_utcs_do_wherever_the_machine_is(tmp_path: Path) -> None:
