@@ -1,9 +1,15 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from support.dashboard_browser import PATIENCE_MS, FakeServer, launch_chromium, open_page
+from support.dashboard_browser import (
+    PATIENCE_MS,
+    FakeServer,
+    launch_chromium,
+    open_page_again,
+    open_profile,
+)
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -17,10 +23,17 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def profile(chromium: Browser) -> Iterator[BrowserContext]:
+    opened = open_profile(chromium)
+    yield opened
+    opened.close()
+
+
 @pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
+def page(profile: BrowserContext) -> Iterator[Page]:
     """A page that must not log an error, fail a request, or ask another host."""
-    with open_page(chromium) as (opened, problems):
+    with open_page_again(profile) as (opened, problems):
         yield opened
         found = list(problems.found)
     assert found == []

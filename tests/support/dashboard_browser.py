@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request, Response
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    Response,
+)
 
 TESTS = Path(__file__).parents[1]
 CHROMIUM_FLAGS = [
@@ -79,6 +87,18 @@ def open_page(
     Tests look into pages with scripts of their own, which the pages' policy refuses: only tests
     of the policy itself say `bypass_csp=False`.
     """
+    context = open_profile(browser, **options)
+    page = context.new_page()
+    if draws_all:
+        page.add_init_script(DRAW_ALL)
+    try:
+        yield page, Problems(page)
+    finally:
+        context.close()
+
+
+def open_profile(browser: Browser, **options: Any) -> BrowserContext:
+    """Return a fresh profile, with what `open_page` says of it."""
     settings: dict[str, Any] = {
         "viewport": {"width": 1440, "height": 900},
         "timezone_id": "Europe/Berlin",
@@ -87,13 +107,35 @@ def open_page(
     }
     context = browser.new_context(**settings)
     context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    if draws_all:
-        page.add_init_script(DRAW_ALL)
+    return context
+
+
+@contextmanager
+def open_page_again(profile: BrowserContext) -> Generator[tuple[Page, Problems]]:
+    """Open a page as `open_page` does, in a profile that has nothing left but its cache.
+
+    Reading the scripts of a page for the first time takes longer than most tests.
+    """
+    page = profile.new_page()
+    page.add_init_script(DRAW_ALL)
+    origins = set[str]()
+    page.on("framenavigated", lambda frame: origins.add(_origin_of(frame.url)))
     try:
         yield page, Problems(page)
     finally:
-        context.close()
+        session = profile.new_cdp_session(page)
+        for origin in origins:
+            session.send(  # pyright: ignore[reportUnknownMemberType]
+                "Storage.clearDataForOrigin",
+                {"origin": origin, "storageTypes": "cookies,local_storage,indexeddb"},
+            )
+        for opened in profile.pages:
+            opened.close()
+
+
+def _origin_of(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 class FakeServer:
