@@ -145,6 +145,12 @@ def shell_layout(visit: Visit | None = None, page: Component | None = None) -> C
                         [
                             html.Div(id="connection-notice", className="lp-connection-notice"),
                             html.Main(page, id="page"),
+                            # What keys come to on a chart: `assets/chartkeys.js` writes it.
+                            html.Div(
+                                id="lp-chart-said",
+                                className="lp-unseen",
+                                **attributes(aria_live="polite"),
+                            ),
                         ]
                     ),
                 ],

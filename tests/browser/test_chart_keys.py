@@ -15,6 +15,15 @@ LINES = """
 id => [...document.querySelectorAll(`#${id} .lp-crosshair`)]
     .filter(line => line.style.display === 'block').map(line => line.getBoundingClientRect().left)
 """
+NEW_STAGE = """(() => {
+  const plot = document.querySelector('#run-shares .js-plotly-plot');
+  const [low, high] = plot._fullLayout.xaxis.range;
+  const xaxis = { ...plot.layout.xaxis, autorange: false, range: [low + 1, high + 1] };
+  const bars = plot.data.find(({ type }) => type === 'bar');
+  const customdata = bars.customdata.map(([step]) => [step, 'of a new stage']);
+  const data = [{ ...bars, customdata }, ...plot.data];
+  window.Plotly.react(plot, { data, layout: { ...plot.layout, xaxis } });
+})()"""
 STEP = step_address(LIVE_RUN, 20)
 SAMPLE = sample_address(LIVE_RUN, "0020-003-2")
 # Address, a chart, and what stands in it once it is drawn.
@@ -55,6 +64,16 @@ def test_a_chart_is_reached_by_tab_has_a_name_and_shows_the_focus(
     style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert style == "solid"
     expect(place).to_have_accessible_name(re.compile(r"\w+.*: arrow keys move"))
+    # Enter is spoken of where it opens something; screen readers know where to read from.
+    words = page.evaluate("getComputedStyle(document.activeElement, '::after').content")
+    for said in (place.get_attribute("aria-label"), words):
+        assert ("Enter opens" in str(said)) == (name != "cluster")
+    expect(page.locator("#lp-chart-said")).to_have_attribute("aria-live", "polite")
+    # A chart that only says why it is empty is none that keys work on.
+    plot = f"document.querySelector('#{chart} .js-plotly-plot')"
+    page.evaluate(f"longpoleChartKeys.makeReachable({plot}, {{ data: [] }})")
+    for mark in ("tabindex", "role", "aria-roledescription", "aria-label"):
+        assert place.get_attribute(mark) is None
 
 
 def test_enter_opens_the_step_that_the_arrows_went_to(page: Page, server: FakeServer) -> None:
@@ -70,6 +89,10 @@ def test_enter_opens_the_step_that_the_arrows_went_to(page: Page, server: FakeSe
     assert first < second < third
     expect(page.locator(f"#{chart} .hovertext").first).to_be_visible()
     expect(page.locator("#lp-chart-said")).to_contain_text("step 2")
+    # A stage that is new moves all others one on, and another part moves them aside.
+    page.evaluate(NEW_STAGE)
+    mark = "document.querySelector('#run-shares .lp-chart-cursor')"
+    page.wait_for_function(f"{mark}.getBoundingClientRect().x < {second} - 2")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/step\?.*step=2$"))
     page.go_back()

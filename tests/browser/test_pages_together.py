@@ -85,6 +85,14 @@ def test_a_double_click_on_a_chart_goes_back_to_live(
     page.wait_for_function("!/zoom=|time=/.test(location.search)")
     for each in ("run-shares", "run-mfu", "run-health"):
         page.wait_for_function(f"{RANGE.format(each)}[0] <= 1 && {RANGE.format(each)}[1] > 19")
+    # Once more, though nothing else happened on this chart.
+    drag(page, "#run-mfu", 0.3, 0.6)
+    page.wait_for_url(re.compile(r"zoom="))
+    place.scroll_into_view_if_needed()
+    box = place.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function("!/zoom=|time=/.test(location.search)")
     assert page.url.startswith(server.address + run_address(LIVE_RUN))
 
 
@@ -146,7 +154,8 @@ def test_charts_of_the_cluster_share_crosshair_and_time(page: Page, server: Fake
         page.wait_for_function(
             f"Math.abs(new Date({ends}[1]) - new Date({ends}[0]) - {length}) < 1000"
         )
-    page.locator("#jump").click()
+    # As many minutes as before: while another time is shown these are not chosen.
+    page.locator("#cluster-span").get_by_text("10 min").click()
     page.wait_for_function("!location.search.includes('time=')")
     for chart in ("cluster-heat", "cluster-gpu"):
         ends = RANGE.format(chart)

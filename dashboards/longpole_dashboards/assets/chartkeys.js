@@ -1,6 +1,7 @@
 /* Charts by keyboard: Tab goes to them, arrows move a cursor along what can be opened (along all that is
    drawn, where nothing can), Enter opens it, Escape leaves the chart. What the cursor stands on is said
-   as it is for the pointer, and the crosshair follows. Nothing of it is made before a key is pressed. */
+   as it is for the pointer, and the crosshair follows. Nothing of it is made before a key is pressed: the
+   place that screen readers read from is part of the page, for they miss what is there only as it is written. */
 (function () {
   "use strict";
 
@@ -22,16 +23,21 @@
     return title || graph.id.replace(/-/g, " ");
   }
 
+  /* What says that keys work on a chart: all of it goes where a chart becomes a message. */
+  const MARKS = ["tabindex", "role", "aria-roledescription", "aria-label", "data-opens"];
+
   /* `figure` is what is shown there: a chart that only says why it is empty is not reached. */
   function makeReachable(place, figure) {
     const graph = place.closest(".dash-graph");
     if (!graph || figure?.layout?.meta?.blank) return;
-    if (!figure?.data?.length) return graph.removeAttribute("tabindex");
+    if (!figure?.data?.length) return MARKS.forEach((name) => graph.removeAttribute(name));
     if (graph.hasAttribute("tabindex")) return;
     graph.tabIndex = 0;
     graph.setAttribute("role", "application");
     graph.setAttribute("aria-roledescription", "chart");
-    graph.setAttribute("aria-label", `${titleOf(graph)}: arrow keys move, Enter opens, Escape leaves`);
+    const opens = window.longpoleChartPoints.canLead(graph.id);
+    graph.dataset.opens = opens ? "yes" : "no";
+    graph.setAttribute("aria-label", `${titleOf(graph)}: arrow keys move, ${opens ? "Enter opens, " : ""}Escape leaves`);
   }
 
   /* -- where the cursor goes ------------------------------------------------------------------- */
@@ -97,15 +103,7 @@
   }
 
   function say(words) {
-    let place = document.getElementById(SAID);
-    if (!place) {
-      place = document.createElement("div");
-      place.id = SAID;
-      place.className = "lp-unseen";
-      place.setAttribute("aria-live", "polite");
-      document.body.append(place);
-    }
-    place.textContent = words;
+    document.getElementById(SAID).textContent = words;
   }
 
   function readLabels(plot) {
@@ -143,11 +141,17 @@
   const isSame = (one, other) =>
     one.curve === other.curve && JSON.stringify(one.custom) === JSON.stringify(other.custom);
 
-  /* The same bar, wherever it is now; else what is where it was. */
+  /* The same bar, wherever it is now; else, for a new stage moves all curves on, another of the same step
+     or sample; else what is where it was. */
   function find(points, before) {
-    const custom = before.custom === undefined ? [] : points.filter((each) => isSame(each, before));
-    const distance = (each) => Math.hypot(each.x - before.x, each.y - before.y);
-    return nearest(custom.length ? custom : points, distance);
+    const { subjectOf } = window.longpoleChartPoints;
+    const subject = subjectOf(before.custom);
+    const likely = [
+      (each) => before.custom !== undefined && isSame(each, before),
+      (each) => subject !== undefined && subjectOf(each.custom) === subject,
+    ];
+    const found = likely.map((isIt) => points.filter(isIt)).find((some) => some.length) || points;
+    return nearest(found, (each) => Math.hypot(each.x - before.x, each.y - before.y));
   }
 
   function take(graph, plot) {

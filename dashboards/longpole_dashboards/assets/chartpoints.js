@@ -87,6 +87,12 @@
   }
 
   window.longpoleChartPoints = {
+    /* What a point is about: its step, sample or node. */
+    subjectOf: first,
+
+    /* Whether anything on a chart leads somewhere. */
+    canLead: (id) => id in LEADS,
+
     leads(id, custom) {
       return Boolean(LEADS[id]?.(custom));
     },

@@ -30,10 +30,13 @@
       else if (last > first) window.longpole.setQueries({ t: `${first}-${last}` });
     },
     /* A chart was zoomed: the address says so, and every chart of the page follows it. */
-    zoomAll(kind, event) {
+    zoomAll(kind, id, event) {
       if (!event || !["/run", "/cluster"].includes(location.pathname)) return;
       const range = findRange(event);
       if (range === undefined) return;
+      /* Dash says nothing of an event that is the same as this chart's last one: two double-clicks are,
+         whatever was zoomed on other charts between them. */
+      window.dash_clientside.set_props(id, { relayoutData: null });
       const axis = kind === "time" ? "time" : new URLSearchParams(location.search).get("axis") || "step";
       if (range === null) {
         window.longpole.setQueries({ time: null, zoom: null });

@@ -83,14 +83,20 @@
     });
   }
 
-  const fitted = new WeakSet();
+  /* The list of runs as it is now: each visit makes a new one. */
+  let newest = null;
+
+  function fold() {
+    if (newest?.isDestroyed()) newest = null;
+    newest?.setColumnsVisible(["state"], !phone.matches);
+  }
+
+  phone.addEventListener("change", fold);
   window.longpoleGrid = {
     keepSort,
     fit(api) {
-      if (fitted.has(api)) return;
-      fitted.add(api);
-      const fold = () => api.isDestroyed() || api.setColumnsVisible(["state"], !phone.matches);
-      phone.addEventListener("change", fold);
+      if (api === newest) return;
+      newest = api;
       fold();
     },
   };

@@ -61,7 +61,13 @@
       return undefined;
     }, [isNear]);
     react.useEffect(() => {
-      if (isNear) library.getApiAsync(props.id).then((api) => window.longpoleGrid.keepSort(props.id, api));
+      if (!isNear) return undefined;
+      let isLeft = false;
+      library.getApiAsync(props.id)
+        .then((api) => isLeft || window.longpoleGrid.keepSort(props.id, api))
+        /* It gives up after two minutes: the page was left before there was a table. */
+        .catch(() => {});
+      return () => { isLeft = true; };
     }, [isNear, props.id]);
     if (isNear) return react.createElement(Grid, props);
     const { id, className, style } = props;

@@ -100,7 +100,7 @@
     if (pill.dataset.state !== state) pill.dataset.state = state;
     write(document.getElementById("connection"), text);
     writeNotice(document.getElementById("connection-notice"), notice);
-    const isBehind = isPaused || getQuery("time") !== null || getQuery("zoom") !== null;
+    const isBehind = isPaused || hasTime();
     mark(document.getElementById("jump"), "shown", isBehind);
     mark(document.getElementById("pause"), "paused", isPaused);
   }
@@ -230,6 +230,8 @@
   }
 
   const getQuery = (name) => new URLSearchParams(location.search).get(name);
+  /* Whether a part was chosen on a chart: the page does not show the newest. */
+  const hasTime = (search = location.search) => ["time", "zoom"].some((name) => new URLSearchParams(search).has(name));
 
   function stepHref(run, step) {
     return `/step?run=${encodeURIComponent(run)}&step=${step}`;
@@ -290,14 +292,19 @@
     /* A control was moved: write it into the address, unless it says so already. */
     choose(path, name, value, fallback) {
       if (location.pathname !== path || value === null || value === undefined) return;
-      if ((getQuery(name) ?? fallback) === value) return;
       const chosen = { [name]: value === fallback ? null : value };
-      /* Who asks for the last minutes leaves the time that was chosen on a chart. */
-      setQueries(name === "span" ? { ...chosen, time: null, zoom: null } : chosen);
+      if (name === "span") {
+        /* Who asks for the last minutes leaves the time that was chosen on a chart. */
+        if (value && (hasTime() || (getQuery(name) ?? fallback) !== value)) {
+          setQueries({ ...chosen, time: null, zoom: null });
+        }
+      } else if ((getQuery(name) ?? fallback) !== value) setQueries(chosen);
     },
     /* The address changed: move the control. */
     chosen(path, search, name, fallback) {
       if (location.pathname !== path) return NO_UPDATE();
+      /* While a time is shown that was chosen on a chart, no minutes are: each of them can be. */
+      if (name === "span" && hasTime(search)) return "";
       return new URLSearchParams(search).get(name) ?? fallback;
     },
     /* A chart was zoomed: remember it, and on which revision of the chart. */

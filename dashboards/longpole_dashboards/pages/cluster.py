@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import CLUSTER_PATH, Query
 from longpole_dashboards.components.export import csv_button
+from longpole_dashboards.components.minutes import SPAN, minutes_choice
 from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.components.search import search_box
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
@@ -32,7 +33,7 @@ _FIELDS = HEAT_FIELDS[1:]
 _CHOICES = {
     "cluster-map-field": ("map", MAP_FIELDS[0][0]),
     "cluster-field": ("field", _FIELDS[0]),
-    "cluster-span": ("span", SPANS[0]),
+    "cluster-span": (SPAN, SPANS[0]),
     "cluster-search": ("q", ""),
 }
 # In sight at first, and below.
@@ -102,10 +103,8 @@ def layout(query: Query) -> Component:
                 hint="GPUs grouped by node and role. Empty cells: nothing was measured.",
                 aside=html.Span(id="cluster-heat-aside"),
                 controls=(
-                    choice(
-                        "cluster-span",
-                        [("10", "10 min"), ("60", "1 h"), ("360", "6 h")],
-                        query.text("span") or SPANS[0],
+                    minutes_choice(
+                        "cluster-span", [("10", "10 min"), ("60", "1 h"), ("360", "6 h")], query
                     ),
                     dmc.Select(
                         id="cluster-field",
@@ -148,7 +147,7 @@ def register(app: Dash, reader: Reader) -> None:
 
     for chart in ("cluster-heat", "cluster-gpu"):
         app.clientside_callback(
-            "event => window.longpoleCharts.zoomAll('time', event)",
+            f"event => window.longpoleCharts.zoomAll('time', {chart!r}, event)",
             Input(chart, "relayoutData"),
         )
     client("chooseNode", Input("cluster-map", "clickData"))

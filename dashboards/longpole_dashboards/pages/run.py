@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 
 from longpole_dashboards.addresses import RUN_PATH, Query
 from longpole_dashboards.components.export import csv_button
+from longpole_dashboards.components.minutes import SPAN, minutes_choice
 from longpole_dashboards.components.panel import attributes, choice, graph, panel
 from longpole_dashboards.components.verdict import decision_table
 from longpole_dashboards.figures.gpus import FIELD_LABELS, HEAT_FIELDS
@@ -42,7 +43,7 @@ _CHOICES = {
     "run-axis": ("axis", _AXES[0][0]),
     "run-range": ("steps", RANGES[0]),
     "run-field": ("field", HEAT_FIELDS[0]),
-    "run-span": ("span", SPANS[0]),
+    "run-span": (SPAN, SPANS[0]),
     "run-only": ("only", ALL_LANES),
 }
 # In sight at first, and below.
@@ -166,7 +167,7 @@ def _gpus(query: Query) -> Component:
                 allowDeselect=False,
                 **attributes(aria_label="Which GPUs or replica"),
             ),
-            choice("run-span", [(name, f"{name} min") for name in SPANS], _at(query, 4)),
+            minutes_choice("run-span", [(name, f"{name} min") for name in SPANS], query),
             dmc.Select(
                 id="run-field",
                 data=[{"value": name, "label": FIELD_LABELS[name]} for name in HEAT_FIELDS],
@@ -218,7 +219,7 @@ def register(app: Dash, reader: Reader) -> None:
     for chart in (*_STEP_CHARTS, *_TIME_CHARTS):
         kind = "time" if chart in _TIME_CHARTS else "chosen"
         app.clientside_callback(
-            f"event => window.longpoleCharts.zoomAll({kind!r}, event)",
+            f"event => window.longpoleCharts.zoomAll({kind!r}, {chart!r}, event)",
             Input(chart, "relayoutData"),
         )
 
