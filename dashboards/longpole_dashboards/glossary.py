@@ -157,6 +157,11 @@ def not_reported(source: str, subject: str = "") -> str:
     return f"{start}, would come from {SOURCES[source]}."
 
 
+def silent_part(subject: str) -> str:
+    """Return what to say where nobody reported anything in the part of a step that is shown."""
+    return f"{subject}: no report in this part of the step."
+
+
 # What evidence rows measure, where the metric's own name says it badly.
 _LABELS: Mapping[str, str] = MappingProxyType(
     {

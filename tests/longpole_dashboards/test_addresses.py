@@ -1,5 +1,6 @@
 from urllib.parse import urlsplit
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,13 @@ def test_choices_and_spans() -> None:
     query = Query.parse("?unit=percent&time=1000-2500&unit=percent")
     assert query.choice("unit", ("seconds", "percent")) == "percent"
     assert query.span_ms("time") == (1000, 2500)
+
+
+@pytest.mark.parametrize(
+    "time", ["1-9223372036854775807", f"1-{'9' * 5000}", "1-4102444800001", "\u00b9-\u00b2", "1-"]
+)
+def test_a_time_that_no_clock_shows_counts_as_absent(time: str) -> None:
+    assert Query({"time": time}).span_ms("time") is None
 
 
 def test_pages_that_need_nothing_have_short_addresses() -> None:

@@ -2,6 +2,8 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
+from collections.abc import Sequence
+
 import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
@@ -26,8 +28,12 @@ def search_box(control_id: str, placeholder: str, query: Query, label: str) -> C
     )
 
 
-def matches(query: Query, *texts: str | None) -> bool:
-    """Tell whether each word that is searched for is in one of the texts; without a word, yes."""
-    words = (query.text(_QUERY_NAME) or "").casefold().split()
+def sought_words(query: Query) -> tuple[str, ...]:
+    """Return the words that are searched for, as `matches` takes them."""
+    return tuple((query.text(_QUERY_NAME) or "").casefold().split())
+
+
+def matches(words: Sequence[str], *texts: str | None) -> bool:
+    """Tell whether each of `sought_words` is in one of the texts; without a word, yes."""
     text = "\n".join(text for text in texts if text).casefold()
     return all(word in text for word in words)

@@ -118,8 +118,14 @@ def _first_look(diagnosis: Diagnosis) -> list[Component]:
     ]
 
 
-def folded_evidence(rows: Sequence[Evidence], num_shown: int) -> list[Component]:
-    """Return the first measurements, and the rest of them one click away."""
+def folded_evidence(rows: Sequence[Evidence], num_shown: int, rest_id: str) -> list[Component]:
+    """Return the first measurements, and the rest of them one click away.
+
+    Args:
+        rows: All of them.
+        num_shown: So many at once.
+        rest_id: Id of what opens to the rest: it stays open while it is drawn anew.
+    """
     shown, more = rows[:num_shown], rows[num_shown:]
     if not more:
         return [evidence_table(rows)]
@@ -131,7 +137,7 @@ def folded_evidence(rows: Sequence[Evidence], num_shown: int) -> list[Component]
     rest = html.Details(
         [html.Summary(words), evidence_table(more)],
         className="lp-details lp-more-evidence",
-        id="step-evidence",
+        id=rest_id,
     )
     return [evidence_table(shown), rest]
 
@@ -166,7 +172,7 @@ def evidence_table(rows: Sequence[Evidence]) -> Component:
     return html.Table(
         [
             # Rows speak for themselves; a saved table and a screen reader need more.
-            html.Thead(html.Tr([html.Th(word) for word in head]), className="lp-unseen"),
+            html.Thead(html.Tr([html.Th(html.Span(word, className="lp-unseen")) for word in head])),
             html.Tbody(body),
         ],
         className="lp-table lp-evidence",

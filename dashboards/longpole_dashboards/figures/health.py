@@ -78,7 +78,7 @@ def health(
                 line={"width": 1.5, "color": roles.accent},
                 xaxis=f"x{suffix}",
                 yaxis=f"y{suffix}",
-                hovertemplate=f"step %{{customdata[0]}}: %{{y:.4~g}}{_unit(name)}<extra></extra>",
+                hovertemplate=f"step %{{customdata[0]}}: {_hover_value(name)}<extra></extra>",
             )
         )
         _caption(figure, name, values, left, theme)
@@ -137,8 +137,11 @@ def _unit(name: str) -> str:
 
 def _name_unit(figure: Figure, name: str, left: float, theme: ThemeName) -> None:
     """Write the unit on top of a chart's axis: beside its numbers there is no room for it."""
+    unit = _unit(name).strip()
+    if not unit:
+        return
     figure.add_annotation(
-        text=_unit(name).strip(),
+        text=unit,
         xref="paper",
         yref="paper",
         x=left,
@@ -155,6 +158,11 @@ def _tick_format(name: str, values: Sequence[float]) -> str:
     if _is_share(name):
         return ".2~%"
     return "~s" if values and max(values) >= 1000 else ""
+
+
+def _hover_value(name: str) -> str:
+    """Return how a point's value is written, as Plotly reads it."""
+    return "%{y:.3~%}" if _is_share(name) else f"%{{y:.4~g}}{_unit(name)}"
 
 
 def _is_share(name: str) -> bool:

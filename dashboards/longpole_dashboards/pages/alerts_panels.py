@@ -4,6 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dash import dcc, html
@@ -16,7 +17,7 @@ from longpole_dashboards.components.export import row_cells
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import age
 from longpole_dashboards.components.rules import rule_entry, rule_state
-from longpole_dashboards.components.search import matches
+from longpole_dashboards.components.search import matches, sought_words
 from longpole_dashboards.formats import NS_PER_MS, Zone, format_value
 from longpole_dashboards.pages.alerts_reading import RULE_STATES, AlertsReading
 from longpole_dashboards.refresh import Panel, PanelGroup
@@ -243,12 +244,12 @@ def _channel(channel: ChannelStatus, zone: Zone) -> Component:
 
 def _rules(reading: AlertsReading) -> tuple[object, ...]:
     wanted = reading.view.query.choice("rules", RULE_STATES)
-    counted = [rule_state(rule) for rule in reading.rules]
+    counted, sought = [rule_state(rule) for rule in reading.rules], sought_words(reading.view.query)
     rules = [
         rule
         for rule, state in zip(reading.rules, counted, strict=True)
         if (wanted in ("all", state) or (wanted == "open" and state in ("firing", "pending")))
-        and matches(reading.view.query, rule.rule_id, rule.title, rule.condition)
+        and matches(sought, rule.rule_id, rule.title, rule.condition)
     ]
     rules.sort(key=lambda rule: _STATE_ORDER.index(rule_state(rule)))
     words = ", ".join(
@@ -263,7 +264,8 @@ def _rules(reading: AlertsReading) -> tuple[object, ...]:
 def _history(reading: AlertsReading) -> tuple[object, ...]:
     if not reading.events:
         return (absent("No alert was ever noticed."),)
-    events = [event for event in reading.events if _is_sought(event, reading)]
+    sought = sought_words(reading.view.query)
+    events = [event for event in reading.events if _is_sought(event, reading, sought)]
     if not events:
         return (absent("No change of an alert matches the search."),)
     head = ("when", "what", "severity", "rule", "run", "in words", "value", "step", "told")
@@ -278,10 +280,10 @@ def _history(reading: AlertsReading) -> tuple[object, ...]:
     )
 
 
-def _is_sought(event: AlertEvent, reading: AlertsReading) -> bool:
+def _is_sought(event: AlertEvent, reading: AlertsReading, words: Sequence[str]) -> bool:
     title = reading.titles.get(event.rule)
     run = event.run_name or event.run_id
-    return matches(reading.view.query, event.rule, title, run, event.summary, event.comment)
+    return matches(words, event.rule, title, run, event.summary, event.comment)
 
 
 def _event_row(event: AlertEvent, reading: AlertsReading) -> Component:
@@ -317,8 +319,10 @@ def _alerts_key(reading: AlertsReading) -> object:
         replace(alert, last_seen_ns=0, updated_ns=alert.updated_ns // 60_000_000_000)
         for alert in reading.alerts
     ]
+    # Who has no alert is told how many rules are quiet, held back or blind.
+    states = sorted(Counter(rule_state(rule) for rule in reading.rules).items())
     sought = reading.view.query.text("q")
-    return (reading.run_id, alerts, reading.silences, len(reading.rules), reading.blindness, sought)
+    return (reading.run_id, alerts, reading.silences, states, reading.blindness, sought)
 
 
 PANELS = PanelGroup[AlertsReading](

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from longpole_dashboards.alarm import find_silence
-from longpole_dashboards.components.search import matches
+from longpole_dashboards.components.search import matches, sought_words
 from longpole_dashboards.reading import Reader
 from longpole_dashboards.refresh import View
 from longpole_server.errors import WriterAwayError
@@ -60,13 +60,14 @@ class AlertsReading:
 
         What a link led to comes before all others, whatever became of it meanwhile.
         """
+        sought = sought_words(self.view.query)
         wanted = ("firing", "pending") if self.state == "open" else (self.state,)
         return sorted(
             (
                 alert
                 for alert in self.alerts
                 if alert.alert_id == self.asked
-                or (alert.state in wanted and self._is_sought(alert))
+                or (alert.state in wanted and self._is_sought(alert, sought))
             ),
             key=lambda alert: (
                 alert.alert_id != self.asked,
@@ -77,10 +78,10 @@ class AlertsReading:
             ),
         )
 
-    def _is_sought(self, alert: Alert) -> bool:
+    def _is_sought(self, alert: Alert, words: Sequence[str]) -> bool:
         run = self.names.get(alert.run_id, alert.run_id) if alert.run_id else ""
         title = self.titles.get(alert.rule, "")
-        return matches(self.view.query, alert.rule, title, run, alert.entity.id, alert.summary)
+        return matches(words, alert.rule, title, run, alert.entity.id, alert.summary)
 
     @cached_property
     def silences(self) -> Sequence[Silence]:

@@ -86,7 +86,7 @@ class HardwareReading(ClusterReading):
         host, uuid = self.gpu.now.host, self.gpu.now.gpu_uuid
         return self._memory.ask(
             ("gpu-series", host, uuid, self.view.query.text("span"), self.chosen_span_ns),
-            self.span_ns,
+            self.span_key,
             lambda: self._service.get_gpu_series(host, uuid, *self.span_ns, _SERIES_BINS),
         )
 
@@ -95,7 +95,7 @@ class HardwareReading(ClusterReading):
         """Processes of the chosen node, or of all, that grew most over the chosen time."""
         return self._memory.ask(
             ("host-processes", self.node, self.view.query.text("span"), self.chosen_span_ns),
-            self.span_ns,
+            self.span_key,
             lambda: self._service.list_host_processes(
                 self.node, *self.span_ns, _PROCESS_BINS, _MAX_PROCESSES
             ),
@@ -223,7 +223,7 @@ PANELS = PanelGroup[HardwareReading](
                 ("cluster-gpu-aside", "children"),
             ),
             lambda reading: (
-                reading.gpu and (reading.gpu.now.host, reading.gpu.now.gpu_uuid, reading.span_ns),
+                reading.gpu and (reading.gpu.now.host, reading.gpu.now.gpu_uuid, reading.span_key),
             ),
             _gpu,
         ),
@@ -237,7 +237,7 @@ PANELS = PanelGroup[HardwareReading](
         ),
         Panel(
             (("cluster-processes", "children"), ("cluster-processes-aside", "children")),
-            lambda reading: (reading.node, reading.span_ns),
+            lambda reading: (reading.node, reading.span_key),
             _processes,
         ),
     ),

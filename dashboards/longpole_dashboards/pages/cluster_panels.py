@@ -4,7 +4,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from longpole.conventions import stages
 from longpole_dashboards.addresses import CLUSTER_PATH, cluster_address
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.components.panel import fit_height, hinted
-from longpole_dashboards.components.search import matches
+from longpole_dashboards.components.search import matches, sought_words
 from longpole_dashboards.components.stat import Stat, stat
 from longpole_dashboards.figures.cluster_heat import cluster_heat
 from longpole_dashboards.figures.gpu_map import Cell, Scale, gpu_map
@@ -35,6 +35,7 @@ from longpole_dashboards.theme import STAGE_COLOURS
 
 GROUP = "cluster"
 HEAT_GROUP = "cluster-heat"
+Row = dict[str, object]
 # What the map may show: name in the address, and for people.
 MAP_FIELDS = (
     ("use", "use, 1 min"),
@@ -241,18 +242,22 @@ def _nodes(reading: ClusterReading) -> tuple[object, ...]:
         for node in reading.cluster.nodes
     ]
     is_any = bool(rows)
-    rows = [row for row in rows if _is_sought(row, reading)]
+    rows = _select_sought(rows, sought_words(reading.view.query))
     rows.sort(key=lambda row: (not row["silent"], not row["trouble"], row["id"]))
     height = {"height": f"{min(12, len(rows)) * 28 + 36}px", "display": "block" if rows else "none"}
     words = "No node matches the search." if is_any else not_reported("nodes", "Nodes")
     return rows, height, None if rows else absent(words)
 
 
-def _is_sought(row: Mapping[str, object], reading: ClusterReading) -> bool:
-    """Tell whether a row of a table has what is searched for in its words or its runs' names."""
+def _select_sought(rows: list[Row], words: Sequence[str]) -> list[Row]:
+    """Return the rows that have what is searched for in their words or their runs' names."""
+    return [row for row in rows if not words or _has(row, words)]
+
+
+def _has(row: Row, words: Sequence[str]) -> bool:
     runs = cast("list[dict[str, object]]", row["runs"])
     texts = [value for value in row.values() if isinstance(value, str)]
-    return matches(reading.view.query, *texts, *(str(run["name"]) for run in runs))
+    return matches(words, *texts, *(str(run["name"]) for run in runs))
 
 
 def _gpus(reading: ClusterReading) -> tuple[object, ...]:
@@ -260,8 +265,11 @@ def _gpus(reading: ClusterReading) -> tuple[object, ...]:
     gpus = [gpu for gpu in reading.gpus if chosen is None or gpu.state.now.host == chosen]
     if chosen is None:
         gpus.sort(key=lambda gpu: CONDITIONS.index(gpu.condition))
-    rows = [row for gpu in gpus if _is_sought(row := gpu_row(gpu, reading.names), reading)]
-    num_found, rows = len(rows), rows[:MAX_GPU_ROWS]
+    sought = sought_words(reading.view.query)
+    # Without a search those that are shown are known before there are rows.
+    looked_at = gpus if sought else gpus[:MAX_GPU_ROWS]
+    found = _select_sought([gpu_row(gpu, reading.names) for gpu in looked_at], sought)
+    num_found, rows = len(found) if sought else len(gpus), found[:MAX_GPU_ROWS]
     height = {"height": f"{min(14, len(rows)) * 28 + 36}px", "display": "block" if rows else "none"}
     words: list[Component | str] = []
     if chosen is not None:
@@ -274,7 +282,8 @@ def _gpus(reading: ClusterReading) -> tuple[object, ...]:
     else:
         words = ["those that want a look first"]
     if gpus and not num_found:
-        words = [*words[: chosen is not None and 2], "No GPU matches the search."]
+        kept = words if chosen is not None else []
+        words = [*kept, "No GPU matches the search."]
     return rows, height, words
 
 
@@ -350,7 +359,7 @@ HEAT_PANELS = PanelGroup[ClusterReading](
                 ("cluster-heat", "style"),
                 ("cluster-heat-aside", "children"),
             ),
-            lambda reading: (reading.span_ns, reading.view.query.text("field")),
+            lambda reading: (reading.span_key, reading.view.query.text("field")),
             _heat,
         ),
         Panel(

@@ -25,6 +25,8 @@ SPANS = ("10", "60", "360")
 MAX_CHOSEN_MS = 7 * 86_400_000
 MAX_HEAT_BINS = 480
 SILENT_NS = 60 * NS_PER_S
+# Of a time that ended so long ago all has been told.
+_SETTLED_NS = 60 * NS_PER_S
 IDLE_RATIO = 0.05
 THROTTLED_RATIO = 0.1
 # The cluster is read anew this often; tabs share what was read.
@@ -114,9 +116,17 @@ class ClusterReading:
         if chosen is not None:
             return chosen
         length_ns = int(self.view.query.choice("span", SPANS)) * 60 * NS_PER_S
-        stride_ns = max(_HEAT_STRIDE_NS, length_ns // _HEAT_STRIDES)
+        stride_ns = _find_stride_ns(length_ns)
         end_ns = self.cluster.ts_ns - self.cluster.ts_ns % stride_ns + stride_ns
         return end_ns - length_ns, end_ns
+
+    @cached_property
+    def span_key(self) -> tuple[tuple[int, int], int | None]:
+        """What the charts of that time depend on: also the passing time while more of it comes."""
+        start_ns, end_ns = self.span_ns
+        now_ns = self.cluster.ts_ns
+        is_settled = end_ns < now_ns - _SETTLED_NS
+        return self.span_ns, None if is_settled else now_ns // _find_stride_ns(end_ns - start_ns)
 
     @cached_property
     def heatmap(self) -> GpuHeatmap:
@@ -124,7 +134,7 @@ class ClusterReading:
         field = self.view.query.choice("field", HEAT_FIELDS[1:])
         return self._memory.ask(
             ("cluster-heatmap", field, self.view.query.text("span"), self.chosen_span_ns),
-            self.span_ns,
+            self.span_key,
             lambda: self._service.get_cluster_heatmap(field, *self.span_ns, MAX_HEAT_BINS),
         )
 
@@ -145,6 +155,10 @@ class ClusterReading:
         return self._memory.ask(
             "cluster-mark", self._cluster_token, lambda: hash((cluster.nodes, cluster.gpus))
         )
+
+
+def _find_stride_ns(length_ns: int) -> int:
+    return max(_HEAT_STRIDE_NS, length_ns // _HEAT_STRIDES)
 
 
 def find_condition(state: GpuState, silent_hosts: set[str]) -> Condition:

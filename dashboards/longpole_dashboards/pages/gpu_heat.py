@@ -7,8 +7,8 @@ from dash.development.base_component import Component
 
 from longpole_dashboards.components.notice import absent
 from longpole_dashboards.figures.gpus import FIELD_LABELS, MAX_LANES, kept_extreme
-from longpole_dashboards.glossary import not_reported
-from longpole_dashboards.pages.lane_filter import LaneFilter
+from longpole_dashboards.glossary import not_reported, silent_part
+from longpole_dashboards.pages.lane_filter import Held, LaneFilter
 from longpole_server.model.gpu import GpuHeatmap
 from longpole_server.service import Service
 
@@ -27,10 +27,10 @@ def read_heatmap(
     return service.get_gpu_heatmap(run_id, FALLBACK_FIELD, *span_ns, max_bins)
 
 
-def lane_choices(heatmap: GpuHeatmap, replicas: Sequence[str] = ()) -> list[dict[str, object]]:
+def lane_choices(gpus: Sequence[Held], replicas: Sequence[str] = ()) -> list[dict[str, object]]:
     """Return what may be chosen: everything, a role, a node, or a replica."""
-    roles = sorted({lane.role for lane in heatmap.lanes if lane.role})
-    hosts = sorted({lane.host for lane in heatmap.lanes})
+    roles = sorted({gpu.role for gpu in gpus if gpu.role})
+    hosts = sorted({gpu.host for gpu in gpus})
     return [
         {"value": ALL_LANES, "label": "all GPUs"},
         *({"value": f"role:{role}", "label": f"role {role}"} for role in roles if len(roles) > 1),
@@ -39,14 +39,15 @@ def lane_choices(heatmap: GpuHeatmap, replicas: Sequence[str] = ()) -> list[dict
     ]
 
 
-def heat_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
+def heat_words(asked: str, heatmap: GpuHeatmap, *, is_part: bool = False) -> Component | None:
     """Return what a viewer must know about the picture: another field, or more GPUs than rows."""
     if not heatmap.lanes:
-        return absent(not_reported("gpus", "GPUs"))
+        return absent(silent_part("GPUs") if is_part else not_reported("gpus", "GPUs"))
     words = list[str]()
     if heatmap.field != asked:
+        where = " in this part of the step" if is_part else ""
         words.append(
-            f"These GPUs do not report {FIELD_LABELS[asked]}; "
+            f"These GPUs do not report {FIELD_LABELS[asked]}{where}; "
             f"{FIELD_LABELS[heatmap.field]} is shown."
         )
     if len(heatmap.lanes) > MAX_LANES:
@@ -59,10 +60,18 @@ def heat_words(asked: str, heatmap: GpuHeatmap) -> Component | None:
 
 
 def lane_words(
-    asked: str, heatmap: GpuHeatmap, shown: GpuHeatmap, only: LaneFilter
+    asked: str, heatmap: GpuHeatmap, shown: GpuHeatmap, only: LaneFilter, *, is_part: bool = False
 ) -> list[Component]:
-    """Return `heat_words` of what is shown, and what must be said of the choice of GPUs."""
+    """Return `heat_words` of what is shown, and what must be said of the choice of GPUs.
+
+    Args:
+        asked: The field that was asked for.
+        heatmap: All GPUs.
+        shown: Those of the choice.
+        only: The choice.
+        is_part: Whether a part of the step was read: of the rest GPUs may have reported.
+    """
     said = only.say_gpus(has_any=bool(heatmap.lanes), has_shown=bool(shown.lanes))
     # Of none that is left nothing else is to be said.
-    usual = None if heatmap.lanes and not shown.lanes else heat_words(asked, shown)
+    usual = None if heatmap.lanes and not shown.lanes else heat_words(asked, shown, is_part=is_part)
     return [each for each in (usual, absent(said) if said else None) if each is not None]

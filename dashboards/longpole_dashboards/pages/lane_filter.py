@@ -44,12 +44,15 @@ class LaneFilter:
         kind, name: What was chosen; None and empty is everything.
         gpu_uuids: GPUs of the chosen replica; None where nothing tells, or no replica was chosen.
         replicas: Replicas of the chosen node; None where nothing tells, or no node was chosen.
+        num_homeless: Replicas of which nothing tells on which node they are, beside some of which
+            something does: they are left out.
     """
 
     kind: Kind | None = None
     name: str = ""
     gpu_uuids: frozenset[str] | None = None
     replicas: frozenset[str] | None = None
+    num_homeless: int = 0
 
     @classmethod
     def parse(cls, only: str | None) -> "LaneFilter":
@@ -123,6 +126,10 @@ class LaneFilter:
             return f"{what}: all, not filtered. They belong to replicas, of which no role is told."
         if not self.narrows_replicas:
             return f"{what}: all, not filtered. Nothing tells on which nodes the replicas are."
+        if self.num_homeless:
+            known = self.describe() if has_shown else f"none of {self.describe()}"
+            count = self.num_homeless
+            return f"{what}: {known}; of {count} replica{'s' * (count > 1)} no node is told."
         return None if has_shown else f"{what}: none of {self.describe()}."
 
     def say_whole(self, what: str) -> str | None:
@@ -156,5 +163,7 @@ def open_filter(
     if chosen.kind == "node" and replicas:
         hosts = service.list_replica_hosts(run_id, replicas, attempt)
         own = frozenset(name for name, at in hosts.items() if chosen.name in at)
-        return replace(chosen, replicas=own if hosts else None)
+        if hosts:
+            num_homeless = sum(not hosts.get(name) for name in replicas)
+            return replace(chosen, replicas=own, num_homeless=num_homeless)
     return chosen

@@ -61,7 +61,7 @@ def _gpus(reading: RunReading) -> tuple[object, ...]:
     words = lane_words(asked, reading.heatmap, heatmap, reading.only)
     words += [absent(said)] if said else []
     has_bands = any(stage.windows for step in steps for stage in step.stages)
-    choices = lane_choices(reading.heatmap, reading.engines.replicas)
+    choices = lane_choices(reading.heatmap.lanes, reading.engines.replicas)
     if not heatmap.lanes and not has_bands:
         return figure, {"display": "none"}, words, "", choices
     _map_steps(figure, steps, reading)

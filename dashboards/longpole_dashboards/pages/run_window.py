@@ -28,7 +28,7 @@ class RunWindow:
         asked = query.span_ms(TIME)
         if asked is not None:
             return cls(None, (asked[0] * NS_PER_MS, asked[1] * NS_PER_MS))
-        return cls(query.span_steps(ZOOM), None)
+        return cls(query.span(ZOOM), None)
 
     @property
     def is_chosen(self) -> bool:

@@ -61,23 +61,23 @@ def _paces(reading: StepReading) -> tuple[object, ...]:
         only.say_gpus(has_any=bool(found.gpus), has_shown=bool(gpus)),
         only.say_replicas("Replicas", has_any=bool(found.replicas), has_shown=bool(replicas)),
     ]
-    return (
-        [
-            *(absent(each) for each in said if each is not None),
-            *titled_table(
-                "GPUs, by their clock at work",
-                gpu_paces(gpus, _SHOWN_GPUS),
-                "step-paces-gpus",
-                f"stragglers of step {reading.number} gpus",
-            ),
-            *titled_table(
-                "Replicas, by their seconds a token",
-                replica_paces(replicas, _SHOWN_REPLICAS),
-                "step-paces-replicas",
-                f"stragglers of step {reading.number} replicas",
-            ),
-        ],
-    )
+    shown = [absent(each) for each in said if each is not None]
+    # What the choice left nothing of is not what nobody reported.
+    if gpus or not found.gpus:
+        shown += titled_table(
+            "GPUs, by their clock at work",
+            gpu_paces(gpus, _SHOWN_GPUS),
+            "step-paces-gpus",
+            f"stragglers of step {reading.number} gpus",
+        )
+    if replicas or not found.replicas:
+        shown += titled_table(
+            "Replicas, by their seconds a token",
+            replica_paces(replicas, _SHOWN_REPLICAS),
+            "step-paces-replicas",
+            f"stragglers of step {reading.number} replicas",
+        )
+    return (shown,)
 
 
 def _energy(reading: StepReading) -> tuple[object, ...]:

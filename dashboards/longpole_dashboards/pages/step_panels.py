@@ -36,7 +36,7 @@ from longpole_dashboards.formats import (
     format_ratio,
     format_whole,
 )
-from longpole_dashboards.glossary import not_reported
+from longpole_dashboards.glossary import not_reported, silent_part
 from longpole_dashboards.pages.gpu_heat import lane_choices, lane_words
 from longpole_dashboards.pages.lane_filter import ONLY
 from longpole_dashboards.pages.step_reading import StepReading
@@ -118,7 +118,7 @@ def _verdict(reading: StepReading) -> tuple[object, ...]:
         className="lp-details",
         id="step-next",
     )
-    evidence = folded_evidence(diagnosis.evidence, SHOWN_EVIDENCE)
+    evidence = folded_evidence(diagnosis.evidence, SHOWN_EVIDENCE, "step-evidence")
     return (verdict_card(diagnosis, *evidence, more),)
 
 
@@ -140,29 +140,41 @@ def _timeline(reading: StepReading) -> tuple[object, ...]:
     )
     figure, style = fit_height(step_timeline(view, theme=reading.view.theme))
     has_windows = any(stage.windows for stage in reading.step.stages)
-    missing = [
-        (bool(reading.trajectories), "Samples", "trajectories"),
-        (has_windows or reading.step.duration_s is None, "Stage windows", "windows"),
-        (bool(reading.engines.replicas) or not reading.trajectories, "Engines", "engines"),
-    ]
-    chosen = reading.view.query.choice("field", HEAT_FIELDS)
+    chosen, is_part = reading.view.query.choice("field", HEAT_FIELDS), view.chosen_ns is not None
     words = [
         *_part_words(reading),
-        *lane_words(chosen, reading.heatmap, reading.shown_gpus, reading.only),
+        *lane_words(chosen, reading.heatmap, reading.shown_gpus, reading.only, is_part=is_part),
         *map(absent, _filter_words(reading)),
         _sync_words(view),
-        *(absent(not_reported(source, label)) for found, label, source in missing if not found),
+        *map(absent, _missing_words(reading, has_windows=has_windows)),
     ]
     if not (reading.trajectories or reading.heatmap.lanes or has_windows):
         style = {"display": "none"}
-    return figure, style, words, lane_choices(reading.heatmap, reading.replicas)
+    # Of a part of the step those GPUs may be chosen too that report in others.
+    gpus = [*reading.heatmap.lanes, *reading.detail.stragglers.gpus]
+    return figure, style, words, lane_choices(gpus, reading.replicas)
+
+
+def _missing_words(reading: StepReading, *, has_windows: bool) -> list[str]:
+    """Return what nobody reported: of engines a part of the step alone may have been read."""
+    missing = [
+        (bool(reading.trajectories), "Samples", "trajectories"),
+        (has_windows or reading.step.duration_s is None, "Stage windows", "windows"),
+    ]
+    words = [not_reported(source, label) for found, label, source in missing if not found]
+    if reading.trajectories and not reading.engines.replicas:
+        is_part = reading.window.chosen_ns is not None
+        words.append(silent_part("Engines") if is_part else not_reported("engines", "Engines"))
+    return words
 
 
 def _sync_words(view: StepView) -> Component | None:
-    """Return why a step shows no phase of its weight sync though some were told."""
-    if not view.detail.sync_phases or view.sync_phases:
+    """Return why a step does not show every phase of its weight sync that was told."""
+    num_told, num_shown = len(view.detail.sync_phases), len(view.sync_phases)
+    if num_shown == num_told:
         return None
-    return absent("Sync phases: the weight sync of this step ran outside of it, after its end.")
+    whose = f"{num_told - num_shown} of {num_told}" if num_shown else "the weight sync"
+    return absent(f"Sync phases: {whose} of this step ran outside of it.")
 
 
 def _filter_words(reading: StepReading) -> list[str]:

@@ -197,7 +197,7 @@ class StepReading:
             return LaneFilter()
         replicas, span_ns = self.replicas, self.window.whole_ns
         return self._memory.ask(
-            ("step-only", self.run_id, self.number, asked),
+            ("step-only", self.run_id, self.number, asked, tuple(replicas)),
             self._large_token,
             lambda: open_filter(
                 self.service, self.run_id, asked, replicas, span_ns, self.step.attempt

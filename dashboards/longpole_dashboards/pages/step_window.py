@@ -30,7 +30,7 @@ class StepWindow:
     def parse(cls, query: Query, start_ns: int, end_ns: int) -> "StepWindow":
         """Read what was chosen; what lies outside of the step, or covers it, chooses nothing."""
         whole_ns = (start_ns, end_ns)
-        asked = query.span_s(PART)
+        asked = query.span(PART)
         if asked is None:
             return cls(whole_ns)
         length_s = (end_ns - start_ns) / NS_PER_S

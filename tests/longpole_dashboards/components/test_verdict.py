@@ -100,9 +100,9 @@ def test_the_sentence_does_not_repeat_its_title() -> None:
 
 def test_a_step_shows_three_measurements_and_the_rest_on_a_click() -> None:
     evidence = diagnose().evidence
-    first, rest = folded_evidence(evidence, 3)
+    first, rest = folded_evidence(evidence, 3, "rest")
     assert len(find_all(first, "lp-effect")) == 3
     assert len(find_all(rest, "lp-effect")) == len(evidence) - 3
     assert f"{len(evidence) - 3} more measurements, 1 of them contradicts" in words(rest)
-    (alone,) = folded_evidence(evidence[:3], 3)
+    (alone,) = folded_evidence(evidence[:3], 3, "rest")
     assert "more" not in words(alone)

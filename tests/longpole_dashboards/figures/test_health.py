@@ -45,5 +45,14 @@ def test_every_axis_of_health_says_its_unit() -> None:
     series = {name: MetricSeries(name, points) for name in names}
     figure: Any = check_figure(health(series, theme="dark"))
     units = [each.text for each in figure.layout.annotations if each.xanchor == "right"]
-    assert units[0] == "nats"
+    assert units == ["nats"]
     assert figure.layout.yaxis2.tickformat == ".2~%"
+
+
+def test_a_share_is_told_in_percent_wherever_it_stands() -> None:
+    points = ((1, 10, 0.1), (2, 20, 0.8312))
+    series = {name: MetricSeries(name, points) for name in ("clip_fraction", "entropy")}
+    figure: Any = check_figure(health(series, theme="dark"))
+    shares, entropy = (trace.hovertemplate for trace in figure.data)
+    assert "%{y:.3~%}" in shares
+    assert "%{y:.4~g} nats" in entropy

@@ -7,6 +7,7 @@ import pytest
 from longpole_dashboards.pages.alerts_panels import MAX_CARDS, PANELS
 from longpole_dashboards.pages.run_panels import PANELS as RUN_PANELS
 from longpole_dashboards.pages.run_slow_panels import PANELS as SLOW_PANELS
+from longpole_dashboards.reading import Reader
 from longpole_dashboards.theme import ThemeName
 from support.dashboard_components import find_all, words
 from support.dashboard_fake_service import HANGING_RUN, LIVE_RUN, FakeService
@@ -88,6 +89,20 @@ def test_rules_that_are_held_back_are_not_counted_as_quiet_on_what_they_saw() ->
     assert "3 quiet, 1 held back" in shown["alerts-rules-aside.children"]
     said = words(shown["alerts-cards.children"])
     assert "3 are quiet on what they saw, 1 is not judged at this step" in said
+
+
+def test_a_calm_page_counts_anew_when_a_rule_is_held_back() -> None:
+    service = FakeService(NOW_NS)
+    service.alerts.alerts = []
+    (cards_panel,) = [each for each in PANELS.panels if each.outputs[0][0] == "alerts-cards"]
+
+    def find_key() -> object:
+        return cards_panel.key(PANELS.read(Reader(service), make_view({})))
+
+    before = find_key()
+    (seen,) = service.alerts.inputs["clip.high"]
+    service.alerts.inputs["clip.high"] = [replace(seen, quiet_because="not judged: it warms up")]
+    assert find_key() != before
 
 
 def test_a_rule_that_is_held_back_in_one_run_alone_is_quiet() -> None:

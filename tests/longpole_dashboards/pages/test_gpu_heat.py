@@ -12,7 +12,7 @@ def heatmap(run_id: str):
 
 def test_a_node_a_role_or_a_replica_can_be_chosen() -> None:
     everything = heatmap(ASYNC_RUN)
-    offered = [choice["value"] for choice in lane_choices(everything, ["r-0", "r-1"])]
+    offered = [choice["value"] for choice in lane_choices(everything.lanes, ["r-0", "r-1"])]
     lanes = ["role:rollout", "role:trainer", "node:node-c1", "node:node-c2"]
     assert offered == [ALL_LANES, *lanes, "replica:r-0", "replica:r-1"]
     for only in lanes:
@@ -21,6 +21,6 @@ def test_a_node_a_role_or_a_replica_can_be_chosen() -> None:
 
 
 def test_what_there_is_one_of_is_no_choice() -> None:
-    offered = [choice["value"] for choice in lane_choices(heatmap(LIVE_RUN), ["r-0"])]
+    offered = [choice["value"] for choice in lane_choices(heatmap(LIVE_RUN).lanes, ["r-0"])]
     assert "role:hybrid" not in offered
     assert "replica:r-0" not in offered

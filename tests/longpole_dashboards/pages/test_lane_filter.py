@@ -1,3 +1,5 @@
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,27 @@ def test_a_node_has_the_replicas_on_it() -> None:
     assert {lane.host for lane in chosen.select_gpus(heatmap()).lanes} == {hosts[0]}
     assert chosen.keeps_replica("replica-0")
     assert not open_(f"node:{hosts[-1]}").keeps_replica("replica-0")
+
+
+class HalfToldService(FakeService):
+    """Tells of two replicas alone on which node they are."""
+
+    def list_replica_hosts(
+        self, run_id: str, replicas: Sequence[str], attempt: int | None = None
+    ) -> Mapping[str, tuple[str, ...]]:
+        found = super().list_replica_hosts(run_id, replicas, attempt)
+        return {name: found[name] for name in REPLICAS[:2]}
+
+
+def test_replicas_of_which_no_node_is_told_are_counted_not_called_elsewhere() -> None:
+    service = HalfToldService(NOW_NS)
+    chosen = open_filter(service, LIVE_RUN, "node:elsewhere", REPLICAS, SPAN_NS)
+    none = chosen.say_replicas("Engines", has_any=True, has_shown=False)
+    assert none == "Engines: none of node elsewhere; of 2 replicas no node is told."
+    chosen = open_filter(service, LIVE_RUN, "node:node-a1", REPLICAS, SPAN_NS)
+    assert chosen.replicas == {"replica-0", "replica-1"}
+    some = chosen.say_replicas("Engines", has_any=True, has_shown=True)
+    assert some == "Engines: node node-a1; of 2 replicas no node is told."
 
 
 def test_a_choice_that_finds_nothing_says_so_and_shows_nothing() -> None:

@@ -38,6 +38,15 @@ def test_what_is_missing_names_its_source() -> None:
     assert "when the step has ended" in shown(LIVE_RUN, 31)[0]
 
 
+def test_what_the_choice_left_nothing_of_is_not_called_unreported() -> None:
+    query = {"run": LIVE_RUN, "step": "8", "only": "node:elsewhere"}
+    found = render(PANELS, FakeService(NOW_NS), make_view(query))
+    paces = " ".join(words(found["step-paces.children"]).split())
+    assert "No GPU of node elsewhere is among those of this time." in paces
+    assert "Replicas: none of node elsewhere." in paces
+    assert "not reported" not in paces
+
+
 def test_only_the_gpus_and_replicas_that_were_chosen_are_compared() -> None:
     query = {"run": LIVE_RUN, "step": "8", "only": "replica:replica-2"}
     found = render(PANELS, FakeService(NOW_NS), make_view(query))
