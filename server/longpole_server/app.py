@@ -262,7 +262,7 @@ def _build(
     api = create_api(
         ApiParts(
             service=service,
-            importer=LogImporter(writer, closer),
+            importer=LogImporter(writer, closer, reader),
             otlp_routes=otlp_routes,
             check_ready=lambda: _check_ready(reader, spool, alert_desk),
             collect_metrics=lambda: [

@@ -23,6 +23,8 @@ STALENESS_BASIS = "rl.staleness.basis"
 CONFIG_PREFIX = "rl.config."
 
 SERVICE_NAME = "service.name"
+# What `longpole import` names itself.
+IMPORT_SERVICE = "longpole-import"
 SERVICE_INSTANCE_ID = "service.instance.id"
 HOST_NAME = "host.name"
 PROCESS_PID = "process.pid"

@@ -130,6 +130,7 @@ class RunContext:
         patience_s: Time without progress after which the run counts as stalled.
         end_status: What the run said when it ended, None while it has not.
         checkpoint_step: Last step at which a checkpoint was seen, None without any.
+        silent_because: Why hearing nothing says nothing of its processes; None where it does.
     """
 
     facts: RunFacts
@@ -146,6 +147,7 @@ class RunContext:
     open_stage: OpenStage | None = None
     end_status: str | None = None
     checkpoint_step: int | None = None
+    silent_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

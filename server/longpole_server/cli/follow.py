@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from longpole.conventions import attributes as names
 from longpole_server.cli.client import ServerClient, quote_segment
-from longpole_server.cli.otlp_documents import SERVICE_NAME, event_document, metrics_document
+from longpole_server.cli.otlp_documents import event_document, metrics_document
 from longpole_server.errors import (
     BadRequestError,
     BusyError,
@@ -154,7 +154,7 @@ class FollowCommand:
     def _describe(self, follower: Follower) -> dict[str, str | int]:
         traits = follower.traits
         said = {
-            names.SERVICE_NAME: SERVICE_NAME,
+            names.SERVICE_NAME: names.IMPORT_SERVICE,
             names.RUN_ID: self._options.run_id,
             names.RUN_NAME: self._options.name,
             names.ROLE: "controller",

@@ -6,7 +6,6 @@ from typing import Any
 from longpole.conventions import attributes as names
 from longpole_server.importers.engine_lines import EngineLine
 
-SERVICE_NAME = "longpole-import"
 _SEVERITY_INFO = 9
 
 Resource = Mapping[str, str | int]
@@ -40,7 +39,7 @@ def event_document(
         "eventName": event,
         "attributes": _attributes({names.EVENT_NAME: event, **attributes}),
     }
-    scope_logs = [{"scope": {"name": SERVICE_NAME}, "logRecords": [record]}]
+    scope_logs = [{"scope": {"name": names.IMPORT_SERVICE}, "logRecords": [record]}]
     return {
         "resourceLogs": [
             {"resource": {"attributes": _attributes(resource)}, "scopeLogs": scope_logs}
@@ -67,7 +66,7 @@ def _engine_metrics(
 def _resource_metrics(resource: Resource, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "resource": {"attributes": _attributes(resource)},
-        "scopeMetrics": [{"scope": {"name": SERVICE_NAME}, "metrics": metrics}],
+        "scopeMetrics": [{"scope": {"name": names.IMPORT_SERVICE}, "metrics": metrics}],
     }
 
 

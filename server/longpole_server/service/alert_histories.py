@@ -44,6 +44,7 @@ from longpole_server.service.run_states import (
     SUPERSEDED,
 )
 from longpole_server.service.runs import RunsReader
+from longpole_server.service.silence import read_silence
 
 # Newest steps that are read again whenever one closes: scalars and samples come in late.
 _REFRESHED_STEPS = 5
@@ -166,10 +167,9 @@ class HistoryReader:
         )
         extent = digest.extents.get(row.start.attempt)
         progress_ns = max(row.start.started_ns, digest.last_closed_ns or 0)
+        place = self._find_place(summary.run_id, row.start.attempt)
         return RunContext(
-            facts=make_run_facts(
-                row.start, self._find_place(summary.run_id, row.start.attempt).gpus
-            ),
+            facts=make_run_facts(row.start, place.gpus),
             project=row.start.project or "",
             attempt=row.start.attempt,
             state=summary.state,
@@ -183,6 +183,9 @@ class HistoryReader:
             open_stage=summary.open_stage,
             end_status=row.end.status if row.end is not None else None,
             checkpoint_step=find_checkpoint(points),
+            silent_because=read_silence(
+                self._reader, summary, digest.last_closed_ns, place.processes
+            ),
         )
 
     def read_hardware(self, now_ns: int) -> Hardware:

@@ -53,7 +53,7 @@ def client(bench: ServiceBench) -> Generator[TestClient]:
     api = create_api(
         ApiParts(
             service=bench.service,
-            importer=LogImporter(bench.writer, bench.closer),
+            importer=LogImporter(bench.writer, bench.closer, bench.reader),
             otlp_routes=(),
             check_ready=lambda: {"store": True},
             collect_metrics=lambda: [OwnMetric("longpole_things_total", "counter", "things", 3)],

@@ -1,9 +1,11 @@
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
+from longpole.conventions.attributes import IMPORT_SERVICE
 from longpole_server.alerts.catalogue import BUILT_IN_RULES
 from longpole_server.alerts.history import History, RunContext, StepPoint
 from longpole_server.alerts.rule import Judgement, Rule
@@ -132,12 +134,33 @@ def test_a_lost_run_is_gone_until_it_comes_back(bench: ServiceBench, run_id: str
     run = RunScript(run_id)
     bench.write(run.start())
     train(bench, run, [0.1, 0.1])
-    (alert,) = judge(bench, run_id, 180.0)
+    bench.write(run.announce(3, "step", 20.0, 30.0))
+    (alert,) = judge(bench, run_id, 190.0)
     assert (alert.rule, alert.state) == ("trainer.gone", "firing")
     resumed = RunScript(run_id, attempt=2, begin_ns=run.at(200.0), pid=4_001)
     bench.clock.seconds = 205.0
     bench.write(resumed.start())
     assert states(judge(bench, run_id, 206.0)) == [("trainer.gone", "resolved")]
+
+
+def test_who_tells_of_stages_once_they_are_over_is_not_called_gone(
+    bench: ServiceBench, run_id: str
+):
+    """Long stages, and an end that is not told, are silent too."""
+    run = RunScript(run_id)
+    bench.write(run.start())
+    train(bench, run, [0.1, 0.1])
+    assert judge(bench, run_id, 400.0) == []
+
+
+def test_a_log_that_is_followed_no_more_is_not_called_gone(bench: ServiceBench, run_id: str):
+    run = RunScript(run_id)
+    followed = replace(run.process(0.0), service=IMPORT_SERVICE)
+    bench.write(replace(run.start(), processes=[followed]))
+    for step in (1, 2):
+        bench.write(run.scalars(step, 10.0 * step, {"timing_s/step": 9.0, "timing_s/gen": 5.0}))
+    bench.write(run.announce(3, "step", 20.0, 30.0))
+    assert judge(bench, run_id, 400.0) == []
 
 
 def test_a_crash_is_told_and_forgotten_after_a_day(bench: ServiceBench, run_id: str):
@@ -210,6 +233,7 @@ def test_what_cannot_be_judged_of_one_run_keeps_no_other_from_it(bench: ServiceB
     for name in (f"{run_id}-a", f"{run_id}-b"):
         bench.write(RunScript(name).start())
         train(bench, RunScript(name), [0.1])
+        bench.write(RunScript(name).announce(2, "step", 10.0, 20.0))
     BrokenForOneRun.run_id = f"{run_id}-a"
     bench.clock.seconds = 200.0
     evaluator.process()
@@ -305,6 +329,7 @@ def test_nothing_is_called_silent_right_after_a_start(bench: ServiceBench, run_i
     run = RunScript(run_id)
     bench.write(run.start())
     train(bench, run, [0.1])
+    bench.write(run.announce(2, "step", 10.0, 10.0))
     bench.clock.seconds += 180.0
     evaluator, book = build_evaluator(bench, lambda: OwnReading(0, 0), grace_s=60.0)
     evaluator.process()
@@ -320,6 +345,7 @@ def test_what_waits_to_be_stored_makes_neither_nodes_silent_nor_runs_stalled(
     run = RunScript(run_id)
     bench.write(run.start())
     train(bench, run, [0.1])
+    bench.write(run.announce(2, "step", 10.0, 10.0))
     begun_s = bench.clock.seconds
     is_behind = True
 

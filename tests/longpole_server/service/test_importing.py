@@ -13,7 +13,7 @@ VALIDATION_SCORE = "val-core/openai/gsm8k/acc/mean@1"
 
 
 def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
-    importer = LogImporter(bench.writer, bench.closer)
+    importer = LogImporter(bench.writer, bench.closer, bench.reader)
     file = SAMPLES / "verl_console_long_tail.log"
 
     def load() -> tuple[str, list[object]]:
@@ -42,8 +42,24 @@ def test_a_log_becomes_a_run_and_again_changes_nothing(bench: ServiceBench):
     assert max(step.end_ns or 0 for step in closed) == MODIFIED_NS
 
 
+def test_two_logs_of_one_name_are_not_mixed(bench: ServiceBench) -> None:
+    importer = LogImporter(bench.writer, bench.closer, bench.reader)
+    first, second = (
+        SAMPLES / f"verl_console_{name}.log" for name in ("long_tail", "update_inefficient")
+    )
+    importer.import_log(first, "same/train.log", None, MODIFIED_NS)
+    importer.import_log(first, "same/train.log", None, MODIFIED_NS)
+    with pytest.raises(BadRequestError, match="another log of the name") as refused:
+        importer.import_log(second, "other/train.log", None, MODIFIED_NS)
+    assert "--run" in (refused.value.hint or "")
+    assert importer.import_log(second, "other/train.log", "mine", MODIFIED_NS).run_id == "mine"
+    bench.derive()
+    bench.derive()
+    assert [step.step for step in bench.service.list_steps("import/train")] == list(range(1, 9))
+
+
 def test_a_validation_before_training_is_not_listed_as_an_open_step(bench: ServiceBench):
-    importer = LogImporter(bench.writer, bench.closer)
+    importer = LogImporter(bench.writer, bench.closer, bench.reader)
     # The log begins with a validation as step 0.
     file = SAMPLES / "verl_console_long_tail.log"
     imported = importer.import_log(file, file.name, "validated", MODIFIED_NS)
@@ -66,7 +82,9 @@ def test_a_binary_file_is_refused_and_leaves_no_run(bench: ServiceBench, tmp_pat
     file.write_bytes(b"\x00\x01" * 100)
     before = len(bench.service.list_runs())
     with pytest.raises(UnreadableLogError):
-        LogImporter(bench.writer, bench.closer).import_log(file, file.name, None, MODIFIED_NS)
+        LogImporter(bench.writer, bench.closer, bench.reader).import_log(
+            file, file.name, None, MODIFIED_NS
+        )
     assert len(bench.service.list_runs()) == before
 
 
@@ -106,7 +124,7 @@ LOGS = SAMPLES / "logs"
     [("areal_console.log", 2), ("roll_console.log", 3), ("skyrl_console.log", 2)],
 )
 def test_every_step_of_an_imported_log_is_closed(bench: ServiceBench, name: str, num_steps: int):
-    importer = LogImporter(bench.writer, bench.closer)
+    importer = LogImporter(bench.writer, bench.closer, bench.reader)
     importer.import_log(LOGS / name, name, name, MODIFIED_NS)
     bench.derive()
     bench.derive()
@@ -117,7 +135,7 @@ def test_every_step_of_an_imported_log_is_closed(bench: ServiceBench, name: str,
 
 
 def test_a_log_with_times_lies_where_they_say(bench: ServiceBench):
-    importer = LogImporter(bench.writer, bench.closer)
+    importer = LogImporter(bench.writer, bench.closer, bench.reader)
     importer.import_log(LOGS / "prime_rl_trainer.jsonl", "m.jsonl", "timed", MODIFIED_NS)
     bench.derive()
     bench.derive()
@@ -128,7 +146,7 @@ def test_a_log_with_times_lies_where_they_say(bench: ServiceBench):
 
 
 def test_an_archive_is_the_logs_of_one_run(bench: ServiceBench, tmp_path: Path):
-    importer = LogImporter(bench.writer, bench.closer)
+    importer = LogImporter(bench.writer, bench.closer, bench.reader)
     names = ("slime_console.log", "vllm_engine.log")
     archive = tmp_path / "logs.tar"
     with archive.open("wb") as stream:

@@ -46,7 +46,10 @@ LIVENESS_RULES: tuple[Rule, ...] = (
         "fault",
         "critical",
         TrainerGone(),
-        condition="the run crashed, or none of its processes was heard of for two minutes",
+        condition=(
+            "the run crashed, or none of its processes was heard of for two minutes, though they "
+            "speak while a stage runs"
+        ),
         summary="The run is gone: {how}; {risk}.",
         cause="The training process died or lost its network.",
         first_look="The end of the trainer's log, and whether its node is still there.",

@@ -128,6 +128,8 @@ class TrainerGone:
         run = history.run
         if run is None:
             return not_judgeable("there is no run", self.unit)
+        if run.state == "lost" and run.silent_because is not None:
+            return not_judgeable(run.silent_because, self.unit)
         silent_s = max(0.0, (history.moment.ts_ns - run.last_seen_ns) / _NS_PER_S)
         gone = run.state in ("crashed", "lost")
         how = (
