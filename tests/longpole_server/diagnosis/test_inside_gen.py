@@ -96,3 +96,16 @@ def test_a_long_tail_is_high_though_nobody_reports_preemption(
     assert ("nobody reports preemptions" in diagnosis.summary) == (confidence == "medium")
     is_silent = "preemptions" in diagnosis.sources.not_reported
     assert is_silent == (preemptions != 0 and (not engines or engines[0].preemptions is None))
+
+
+@pytest.mark.parametrize("count", [16, 40])
+def test_the_one_of_few_samples_that_all_wait_for_gives_back_its_time(count: int):
+    num_long = max(1, count // 20)
+    few = samples(
+        [22.0] * (count - num_long) + [98.0] * num_long,
+        [900] * (count - num_long) + [4000] * num_long,
+        preemptions=[0] * count,
+    )
+    diagnosis = diagnose(RUN, [facts(LONG_GEN, run=RUN, trajectories=few)])
+    assert diagnosis.verdict == "rollout.long_tail"
+    assert diagnosis.recoverable_s_per_step == pytest.approx(76.0)

@@ -108,7 +108,8 @@ RULE = Rule(
     "its tokens explain its time (within 1.5 times). Where samples stream through a buffer, the "
     "trainer's wait must be about the last ones. No more than medium where nobody reports "
     "preemptions and no engine shows room in its KV cache.",
-    recoverable="how much earlier gen would end at 95 % of the samples, between 98 % and 80 %; "
+    recoverable="how much earlier gen would end at 95 % of the samples (of fewer than 20, without "
+    "the last one), between 98 % and 80 %; "
     "from aggregates alone, what the slowest sample takes beyond 1.5 times the mean, up to all "
     "beyond the mean",
     reads=(
