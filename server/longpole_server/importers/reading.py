@@ -173,7 +173,7 @@ def refuse_without_steps(source: LogSource, summary: LogSummary) -> UnreadableLo
         f"{source.name} holds no training step in any known form ({summary.num_lines:,} "
         f"line{'' if summary.num_lines == 1 else 's'} read).",
         hint="Known are logs of verl, slime, OpenRLHF, NeMo-RL, AReaL, TRL, SkyRL, ROLL, prime-rl, "
-        "wandb, TensorBoard, MLflow and CSV: docs/frameworks.md shows a line of each.",
+        "wandb, TensorBoard, MLflow and CSV: docs/frameworks.md says what each needs.",
     )
 
 
