@@ -33,7 +33,7 @@ $(VENV)/.deploy: requirements-deploy.lock $(VENV)/.installed
 	@touch $@
 
 run: install ## start server, agent and a simulated training run; PORT=8470
-	@$(BIN)/longpole up --port $(PORT) --demo || { echo "Where port $(PORT) is taken: make run PORT=8480" >&2; exit 1; }
+	@$(BIN)/longpole up --port $(PORT) --demo || { echo "Where port $(PORT) is taken: make run PORT=$$(($(PORT) + 10))" >&2; exit 1; }
 
 test: install $(VENV)/.deploy ## everything the tests need, then all tests and checks
 	$(BIN)/python -m tests.prepare

@@ -268,7 +268,7 @@ def _history(reading: AlertsReading) -> tuple[object, ...]:
     events = [event for event in reading.events if _is_sought(event, reading, sought)]
     if not events:
         return (absent("No change of an alert matches the search."),)
-    head = ("when", "what", "severity", "rule", "run", "in words", "value", "step", "told")
+    head = ("when", "what", "severity", "rule", "run", "in words", "value", "step", "to tell")
     return (
         html.Table(
             [
@@ -295,6 +295,8 @@ def _event_row(event: AlertEvent, reading: AlertsReading) -> Component:
     by = f" by {event.author}" if event.author else ""
     comment = f": {event.comment}" if event.comment else ""
     told = "silenced" if event.silence_id else "yes" if event.notify else "no"
+    if told == "yes" and reading.channels is not None and not reading.channels:
+        told = "no channel"
     return html.Tr(
         [
             html.Td(reading.view.zone.format_moment(event.ts_ns), className="lp-nowrap"),
@@ -360,6 +362,7 @@ PANELS = PanelGroup[AlertsReading](
             lambda reading: (
                 [event.event_id for event in reading.events],
                 reading.view.query.text("q"),
+                not reading.channels,
             ),
             _history,
         ),

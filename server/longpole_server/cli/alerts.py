@@ -67,7 +67,7 @@ def _parse(arguments: Sequence[str], environ: Mapping[str, str]) -> argparse.Nam
 
 
 def _test(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    answers = _test_own(environ) or _test_servers(options.server)
+    answers = _test_own(environ, options.server) or _test_servers(options.server)
     if not answers:
         raise ConfigError(
             "there is no channel to test",
@@ -79,9 +79,10 @@ def _test(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return _DONE if all(answer.error is None for answer in answers) else _FAILED
 
 
-def _test_own(environ: Mapping[str, str]) -> list[ChannelTest]:
-    """Test what the environment names, without any server."""
-    settings = read_settings(read_config(Config, "alerts test", [], _channels_only(environ)))
+def _test_own(environ: Mapping[str, str], server: str) -> list[ChannelTest]:
+    """Test what the environment names, without any server; links lead to `server`, as told."""
+    own = {"LONGPOLE_PUBLIC_URL": server, **_channels_only(environ)}
+    settings = read_settings(read_config(Config, "alerts test", [], own))
     now_ns = int(datetime.now(timezone.utc).timestamp() * _NS_PER_S)
     sample = make_sample(now_ns, settings.base_url)
     return [try_channel(channel, sample) for channel in open_channels(settings)]

@@ -178,7 +178,7 @@ def _of_folder(path: Path) -> LogSource:
     raise UnreadableLogError(
         f"{path} is a directory; name a log file in it.",
         "Directories that are read: an MLflow run, TensorBoard event files, a wandb offline run, a "
-        "swanlab run.",
+        "swanlab run; by `longpole import` also what `longpole export` wrote.",
     )
 
 

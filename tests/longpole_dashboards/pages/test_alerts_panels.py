@@ -26,7 +26,17 @@ def test_the_whole_page(theme: ThemeName) -> None:
     assert "by mira" in words(shown["alerts-silences.children"])
     assert "2 waiting" in words(shown["alerts-channels.children"])
     assert "3 firing, 1 pending" in shown["alerts-rules-aside.children"]
-    assert "told" in words(shown["alerts-history.children"])
+    assert "to tell" in words(shown["alerts-history.children"])
+    assert "no channel" not in words(shown["alerts-history.children"])
+
+
+def test_without_a_channel_no_event_says_that_somebody_was_told() -> None:
+    service = FakeService(NOW_NS)
+    service.alerts.channels = []
+    shown = render(PANELS, service, make_view({}))
+    rows = words(shown["alerts-history.children"])
+    assert "no channel" in rows
+    assert "yes" not in rows.split()
 
 
 def test_what_nobody_looks_after_comes_first() -> None:

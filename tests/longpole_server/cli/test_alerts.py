@@ -22,7 +22,9 @@ def test_a_sample_goes_to_the_channels_of_the_environment(
         monkeypatch.setenv("LONGPOLE_SLACK_WEBHOOK_URL", slack.webhook_url)
         # What a server alone would read makes no sense and does not matter here.
         monkeypatch.setenv("LONGPOLE_PORT", "nonsense")
+        monkeypatch.setenv("LONGPOLE_SERVER", "http://127.0.0.1:19000")
         assert main(["test"]) == 0
+        assert "http://127.0.0.1:19000" in str(slack.taken[-1])
         assert capsys.readouterr().out == "slack (slack_webhook): took it\n"
         assert slack.titles() == ["Longpole server: Test message"]
         slack.script.append("403")
